@@ -1,0 +1,146 @@
+//! The program as it runs: buffers with lifetimes and addresses, streams of instructions, events
+//! between streams, loops.
+//!
+//! Instructions are enqueued on streams in program order. Within a stream they run one after another;
+//! between streams only events order them. A device outside an instruction's mesh skips it.
+//!
+//! ```text
+//! host mlp {
+//!   mesh line { tp = 4 }
+//!   b0 x: f32[b=1, s=8, e=4] at s/tp on line, argument, offset 0
+//!   b1 w: f32[h=16, e=4] at h/tp on line, argument, offset 64
+//!   b2 x: f32[b=1, s=8, e=4] at replicated on line, temporary, offset 128
+//!   b3 y0: f32[b=1, s=8, h=16] at h/tp on line, result, offset 256
+//!   s0: alloc b2
+//!   s0: b2 <- all_gather b0 over tp group 4
+//!   s0: alloc b3
+//!   s0: b3 <- linear(b2, b1) over h/tp on line
+//!   s0: free b2
+//!   output y0 = b3
+//! }
+//! ```
+//!
+//! Invariants, proved by [`verify`] before anything runs: no two streams touch the same bytes without
+//! an event between them unless both only read; nothing is read before it is written, nor after it is
+//! freed; no two live buffers share bytes; everything allocated is freed, but for results; all members
+//! of a group meet its moves in one order, so no device waits for ever even if nothing is buffered.
+
+mod parse;
+mod print;
+mod verify;
+
+pub use parse::parse_host;
+pub use verify::{Fault, verify};
+
+use crate::id::{Table, id};
+use crate::instr::{Compute, Move, TensorType};
+use crate::layout::StepId;
+
+id! {
+    /// A buffer of a host program.
+    BufferId "b"
+    /// An event: recorded on one stream, waited for on others.
+    EventId "e"
+    /// A stream: a queue of instructions.
+    StreamId "s"
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Holds an input; there before the program starts.
+    Argument,
+    /// Holds an input that stays bound between runs.
+    Constant,
+    /// Written by one run and read by the next.
+    State,
+    /// Lives inside the run.
+    Temporary,
+    /// Holds an output; there after the program ends.
+    Result,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 5] = [Role::Argument, Role::Constant, Role::State, Role::Temporary, Role::Result];
+
+    /// The spelling in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Argument => "argument",
+            Role::Constant => "constant",
+            Role::State => "state",
+            Role::Temporary => "temporary",
+            Role::Result => "result",
+        }
+    }
+}
+
+/// A piece of every device's memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Buffer {
+    /// The name of the program's value it holds.
+    pub name: String,
+    /// Dims, stored type and layout: each device's piece is stored row-major.
+    pub ty: TensorType,
+    /// What it is for.
+    pub role: Role,
+    /// Where it starts in the device's arena, in bytes; the same on every device.
+    pub offset: u64,
+    /// How many bytes are set aside: the largest piece of any device at any step.
+    pub bytes: u64,
+}
+
+/// One instruction.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// The buffer's life begins; its content is undefined.
+    Alloc(BufferId),
+    /// The buffer's life ends.
+    Free(BufferId),
+    /// An operation on pieces.
+    Compute(Compute<BufferId>),
+    /// A value goes to another layout.
+    Move(Move<BufferId>),
+    /// The event happens when all before it on the stream is done.
+    Record(EventId),
+    /// What follows on the stream starts after the event's last recording.
+    Wait(EventId),
+}
+
+/// One entry of a host program.
+#[derive(Clone, PartialEq, Debug)]
+pub enum HostInstr {
+    /// An action on a stream.
+    On(StreamId, Action),
+    /// Steps one after another, each enqueuing the body; every counter runs, the last one fastest.
+    Loop {
+        /// The step counters with their number of steps.
+        counters: Vec<(StepId, u64)>,
+        /// What each step enqueues.
+        body: Vec<HostInstr>,
+    },
+}
+
+/// A program ready to run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostProgram {
+    /// The program's name.
+    pub name: String,
+    /// All buffers.
+    pub buffers: Table<BufferId, Buffer>,
+    /// How many streams there are.
+    pub streams: usize,
+    /// How many events there are.
+    pub events: usize,
+    /// What to do.
+    pub body: Vec<HostInstr>,
+    /// The program's inputs, by name, in program order.
+    pub inputs: Vec<(String, BufferId)>,
+    /// The program's outputs, by name.
+    pub outputs: Vec<(String, BufferId)>,
+    /// Bytes of the arena of every device.
+    pub arena: u64,
+    /// How many devices a run has.
+    pub devices: u64,
+}

@@ -1,0 +1,96 @@
+//! When two layouts are the same: when every device holds the same indices.
+
+use super::{DimCuts, Factor, Layout, Steps};
+use crate::id::Id;
+
+impl Layout {
+    /// Whether both layouts put the same indices on the same devices, with the same parts still to
+    /// be combined. `stream` counts as `local`; an axis of size 1 cuts nothing and is not partial.
+    /// Both are of values of these sizes. Layouts with [`Factor::Step`] compare by their factors.
+    pub fn same_as(&self, other: &Layout, sizes: &[u64]) -> bool {
+        if self.mesh.same_grid(&other.mesh) {
+            self.partial_axes() == other.partial_axes() && (0..self.ndim()).all(|dim| self.same_dim(other, dim, sizes[dim]))
+        } else {
+            !self.is_partial() && !other.is_partial() && self.same_on_devices(other, sizes)
+        }
+    }
+
+    /// The partial axes longer than 1.
+    fn partial_axes(&self) -> Vec<super::Partial> {
+        self.partial.iter().copied().filter(|p| self.mesh.size(p.axis) > 1).collect()
+    }
+
+    fn same_dim(&self, other: &Layout, dim: usize, size: u64) -> bool {
+        let (a, b) = (self.plain_cuts(dim, size), other.plain_cuts(dim, size));
+        if a == b {
+            return true;
+        }
+        let has_step = |cuts: &[Factor]| cuts.iter().any(|f| matches!(f, Factor::Step(..)));
+        if has_step(&a) || has_step(&b) {
+            return false;
+        }
+        // Pieces are decided by the axes of either list. An axis in one list only must not matter,
+        // so compare over all coordinates of both.
+        let (a, b) = (DimCuts::of(&a, &self.mesh, size, &[]), DimCuts::of(&b, &other.mesh, size, &[]));
+        let mut axes: Vec<_> = a.axes().chain(b.axes()).collect();
+        axes.sort_unstable();
+        axes.dedup();
+        let combinations: u64 = axes.iter().map(|&axis| self.mesh.size(axis)).product();
+        let mut coords = self.mesh.coords(0);
+        (0..combinations).all(|index| {
+            let mut rest = index;
+            for &axis in &axes {
+                coords.set(axis, rest % self.mesh.size(axis));
+                rest /= self.mesh.size(axis);
+            }
+            a.at(&coords) == b.at(&coords)
+        })
+    }
+
+    /// A dim's factors without those that cut nothing: what remains decides the piece.
+    pub fn plain_cuts(&self, dim: usize, size: u64) -> Vec<Factor> {
+        let mut plain: Vec<Factor> = Vec::new();
+        for factor in &self.cuts[dim] {
+            let factor = match factor {
+                Factor::Stream(steps) => Factor::Local(steps.count(size)),
+                other => other.clone(),
+            };
+            let cuts_nothing = match &factor {
+                Factor::Axis(axis) => self.mesh.size(*axis) == 1,
+                Factor::Sizes(_, sizes) => sizes.len() == 1,
+                Factor::Local(count) | Factor::Step(count, _) => *count == 1,
+                Factor::Stream(_) => unreachable!("streams became local above"),
+            };
+            if !cuts_nothing {
+                plain.push(factor);
+            }
+        }
+        while matches!(plain.last(), Some(Factor::Local(_))) {
+            plain.pop();
+        }
+        if let Some(Factor::Sizes(axis, sizes)) = plain.first() {
+            let n = self.mesh.size(*axis);
+            let piece = size.div_ceil(n);
+            let even = (0..n).all(|i| sizes[i as usize] == size.min((i + 1) * piece) - size.min(i * piece));
+            if even {
+                plain[0] = Factor::Axis(*axis);
+            }
+        }
+        plain
+    }
+
+    fn same_on_devices(&self, other: &Layout, sizes: &[u64]) -> bool {
+        let bound = self.mesh.device_bound().max(other.mesh.device_bound());
+        (0..bound as usize).map(Id::new).all(|device| self.piece_of(sizes, device) == other.piece_of(sizes, device))
+    }
+
+    /// The layout with every `stream` of undecided count made definite.
+    pub fn with_steps_resolved(&self, sizes: &[u64]) -> Layout {
+        self.map_factors(|dim, factor| {
+            vec![match factor {
+                Factor::Stream(steps) => Factor::Stream(Steps::Count(steps.count(sizes[dim]))),
+                other => other.clone(),
+            }]
+        })
+    }
+}

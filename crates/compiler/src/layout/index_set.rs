@@ -1,0 +1,156 @@
+//! Sets of indices along one dim, as sorted intervals, and how two of them overlap.
+
+use std::fmt;
+
+/// Indices along one dim: disjoint half-open intervals, sorted, no two touching, none empty.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct IndexSet {
+    intervals: Vec<(u64, u64)>,
+}
+
+impl IndexSet {
+    /// The indices `start..end`.
+    pub fn range(start: u64, end: u64) -> IndexSet {
+        IndexSet { intervals: if start < end { vec![(start, end)] } else { Vec::new() } }
+    }
+
+    /// From blocks in ascending order; empty blocks vanish, touching blocks join.
+    pub fn from_blocks(blocks: impl IntoIterator<Item = (u64, u64)>) -> IndexSet {
+        let mut intervals: Vec<(u64, u64)> = Vec::new();
+        for (start, end) in blocks {
+            if start >= end {
+                continue;
+            }
+            match intervals.last_mut() {
+                Some(last) if last.1 == start => last.1 = end,
+                _ => intervals.push((start, end)),
+            }
+        }
+        IndexSet { intervals }
+    }
+
+    /// How many indices.
+    pub fn count(&self) -> u64 {
+        self.intervals.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    /// The intervals.
+    pub fn intervals(&self) -> &[(u64, u64)] {
+        &self.intervals
+    }
+
+    /// All indices, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.intervals.iter().flat_map(|&(start, end)| start..end)
+    }
+
+    /// How many indices both sets have.
+    pub fn shared(&self, other: &IndexSet) -> u64 {
+        common(self, other).map(|(start, end)| end - start).sum()
+    }
+
+    /// The indices both sets have.
+    pub fn intersect(&self, other: &IndexSet) -> IndexSet {
+        IndexSet::from_blocks(common(self, other))
+    }
+}
+
+/// A run of indices that two pieces share: where it lies in each, and how long it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overlap {
+    /// The first position in the first piece.
+    pub at_first: u64,
+    /// The first position in the second piece.
+    pub at_second: u64,
+    /// How many indices.
+    pub len: u64,
+}
+
+/// The runs that two pieces share, in ascending order. Positions count the indices held before.
+pub fn overlap(first: &IndexSet, second: &IndexSet) -> Vec<Overlap> {
+    let mut runs: Vec<Overlap> = Vec::new();
+    let (mut before_first, mut before_second) = (0, 0);
+    let (mut i, mut j) = (0, 0);
+    while let (Some(&a), Some(&b)) = (first.intervals.get(i), second.intervals.get(j)) {
+        let (start, end) = (a.0.max(b.0), a.1.min(b.1));
+        if start < end {
+            let run = Overlap {
+                at_first: before_first + (start - a.0),
+                at_second: before_second + (start - b.0),
+                len: end - start,
+            };
+            match runs.last_mut() {
+                Some(last)
+                    if last.at_first + last.len == run.at_first && last.at_second + last.len == run.at_second =>
+                {
+                    last.len += run.len;
+                }
+                _ => runs.push(run),
+            }
+        }
+        if a.1 <= b.1 {
+            before_first += a.1 - a.0;
+            i += 1;
+        }
+        if b.1 <= a.1 {
+            before_second += b.1 - b.0;
+            j += 1;
+        }
+    }
+    runs
+}
+
+/// The common intervals of two sets, ascending.
+fn common<'a>(first: &'a IndexSet, second: &'a IndexSet) -> impl Iterator<Item = (u64, u64)> + 'a {
+    let (mut i, mut j) = (0, 0);
+    std::iter::from_fn(move || {
+        while let (Some(&a), Some(&b)) = (first.intervals.get(i), second.intervals.get(j)) {
+            if a.1 <= b.1 {
+                i += 1;
+            }
+            if b.1 <= a.1 {
+                j += 1;
+            }
+            let (start, end) = (a.0.max(b.0), a.1.min(b.1));
+            if start < end {
+                return Some((start, end));
+            }
+        }
+        None
+    })
+}
+
+impl fmt::Debug for IndexSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs: Vec<String> = self.intervals.iter().map(|(start, end)| format!("[{start},{end})")).collect();
+        f.write_str(&runs.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlap_counts_positions_in_both_pieces() {
+        let a = IndexSet::from_blocks([(0, 2), (5, 7)]);
+        let b = IndexSet::from_blocks([(1, 6)]);
+        assert_eq!(
+            overlap(&a, &b),
+            [Overlap { at_first: 1, at_second: 0, len: 1 }, Overlap { at_first: 2, at_second: 4, len: 1 }]
+        );
+        assert_eq!(a.shared(&b), 2);
+        assert_eq!(a.intersect(&b), IndexSet::from_blocks([(1, 2), (5, 6)]));
+    }
+
+    #[test]
+    fn touching_blocks_join_and_empty_ones_vanish() {
+        assert_eq!(IndexSet::from_blocks([(0, 2), (2, 2), (2, 5)]), IndexSet::range(0, 5));
+        assert!(IndexSet::range(3, 3).is_empty());
+    }
+}

@@ -1,0 +1,184 @@
+//! The layout algebra: where one value lives on a mesh.
+//!
+//! A [`Layout`] has for each dim a list of factors, outermost first, each cutting every block that the
+//! factors before it left; and a list of axes over which the pieces are still to be combined.
+//! It maps each device (and inside a stream loop, each step) to the set of indices the device holds:
+//! the product, over the dims, of one sorted list of intervals ([`IndexSet`]).
+//! Everything else is derived from that one map: local shapes, what a reshard moves, whether two
+//! layouts are equal, which bytes of a file a device reads.
+//!
+//! ```text
+//! s/local(2)/tp on tp = 3, 10 indices       blocks of local: [0,5) [5,10)
+//!   0 1 2 3 4 | 5 6 7 8 9                   each cut in ceil(5/3) = 2, 2, 1
+//!   a a b b c   a a b b c                   tp=0 holds [0,2) [5,7), stored one after the other
+//! ```
+//!
+//! Invariants (kept by [`Layout::new`]): a mesh axis stands at most once in a layout, cut or partial.
+
+mod equal;
+mod index_set;
+mod piece;
+mod text;
+
+pub use index_set::{IndexSet, Overlap, overlap};
+pub use piece::{DimCuts, Place};
+pub use text::LayoutText;
+
+use crate::dtype::Combine;
+use crate::id::{Id, id};
+use crate::mesh::{AxisId, Mesh};
+use std::sync::Arc;
+
+id! {
+    /// The step counter of one stream of a loop.
+    StepId "i"
+}
+
+/// One cut of a dim. It applies to each block that the factors before it left.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Factor {
+    /// `/tp`: ceil pieces over a mesh axis.
+    Axis(AxisId),
+    /// `/tp(5, 3, 4, 4)`: given pieces over a mesh axis.
+    Sizes(AxisId, Arc<[u64]>),
+    /// `/local(4)`: blocks that stay on the device.
+    Local(u64),
+    /// `/stream(4)`: stored like `local`, produced step by step.
+    Stream(Steps),
+    /// `/step(4, i0)`: inside a loop, the block of the running step.
+    Step(u64, StepId),
+}
+
+/// The count of a `stream` factor.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Steps {
+    /// `stream(n)`
+    Count(u64),
+    /// `stream`: as many as the dim is long.
+    Whole,
+    /// `stream(auto)`: the compiler chooses; until it has, one.
+    Auto,
+}
+
+impl Steps {
+    /// How many blocks a dim of that size is cut into.
+    pub fn count(self, dim_size: u64) -> u64 {
+        match self {
+            Steps::Count(n) => n,
+            Steps::Whole => dim_size.max(1),
+            Steps::Auto => 1,
+        }
+    }
+}
+
+impl Factor {
+    /// The mesh axis that the factor uses.
+    pub fn axis(&self) -> Option<AxisId> {
+        match self {
+            Factor::Axis(axis) | Factor::Sizes(axis, _) => Some(*axis),
+            _ => None,
+        }
+    }
+
+    /// Whether the factor is a stream.
+    pub fn is_stream(&self) -> bool {
+        matches!(self, Factor::Stream(_))
+    }
+}
+
+/// An axis whose devices hold parts that are still to be combined.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Partial {
+    /// The axis.
+    pub axis: AxisId,
+    /// How the parts are put together.
+    pub combine: Combine,
+}
+
+/// The factors of one dim, outermost first.
+pub type Cuts = Vec<Factor>;
+
+/// Where one value lives.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Layout {
+    mesh: Arc<Mesh>,
+    cuts: Vec<Cuts>,
+    partial: Vec<Partial>,
+}
+
+impl Layout {
+    /// A layout; `None` if an axis stands twice in it. Partial axes are kept in mesh order.
+    pub fn new(mesh: Arc<Mesh>, cuts: Vec<Cuts>, mut partial: Vec<Partial>) -> Option<Layout> {
+        let mut seen = vec![false; mesh.axes().len()];
+        let axes = cuts.iter().flatten().filter_map(Factor::axis).chain(partial.iter().map(|p| p.axis));
+        for axis in axes {
+            if std::mem::replace(&mut seen[axis.index()], true) {
+                return None;
+            }
+        }
+        partial.sort_unstable();
+        Some(Layout { mesh, cuts, partial })
+    }
+
+    /// Whole on every device of the mesh.
+    pub fn replicated(mesh: Arc<Mesh>, ndim: usize) -> Layout {
+        Layout { mesh, cuts: vec![Vec::new(); ndim], partial: Vec::new() }
+    }
+
+    /// The mesh.
+    pub fn mesh(&self) -> &Arc<Mesh> {
+        &self.mesh
+    }
+
+    /// For each dim its factors.
+    pub fn cuts(&self) -> &[Cuts] {
+        &self.cuts
+    }
+
+    /// The axes still to be combined, in mesh order.
+    pub fn partial(&self) -> &[Partial] {
+        &self.partial
+    }
+
+    /// How many dims.
+    pub fn ndim(&self) -> usize {
+        self.cuts.len()
+    }
+
+    /// Whether parts are still to be combined (over an axis longer than 1).
+    pub fn is_partial(&self) -> bool {
+        self.partial.iter().any(|p| self.mesh.size(p.axis) > 1)
+    }
+
+    /// The same cuts, nothing partial.
+    pub fn combined(&self) -> Layout {
+        Layout { partial: Vec::new(), ..self.clone() }
+    }
+
+    /// The same cuts with other partial axes; `None` if one of them cuts a dim.
+    pub fn with_partial(&self, partial: Vec<Partial>) -> Option<Layout> {
+        Layout::new(self.mesh.clone(), self.cuts.clone(), partial)
+    }
+
+    /// Applies a change to every factor (a factor may become none or several).
+    pub fn map_factors(&self, mut change: impl FnMut(usize, &Factor) -> Vec<Factor>) -> Layout {
+        let cuts = self.cuts.iter().enumerate();
+        let cuts = cuts.map(|(dim, factors)| factors.iter().flat_map(|f| change(dim, f)).collect()).collect();
+        Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
+    }
+
+    /// Whether an axis cuts a dim or is partial.
+    pub fn uses(&self, axis: AxisId) -> bool {
+        self.cuts_by(axis).is_some() || self.partial.iter().any(|p| p.axis == axis)
+    }
+
+    /// The dim that an axis cuts.
+    pub fn cuts_by(&self, axis: AxisId) -> Option<usize> {
+        self.cuts.iter().position(|factors| factors.iter().any(|f| f.axis() == Some(axis)))
+    }
+
+    /// Whether a dim has a stream factor.
+    pub fn has_stream(&self) -> bool {
+        self.cuts.iter().flatten().any(Factor::is_stream)
+    }
+}

@@ -1,0 +1,24 @@
+//! The compiler of Shardweave: from a program and a placement to one verified program that every
+//! device runs.
+//!
+//! ```text
+//!  Program ── propagate ──▶ Placement ── lower ──▶ LocalProgram ── schedule ──▶ HostProgram
+//! ```
+//!
+//! It is pure: no input or output, no threads, no clock, no environment, no `unsafe`. The same input
+//! gives the same output, byte for byte. The modules stand in reading order; each uses only those
+//! above it.
+#![forbid(unsafe_code)]
+
+pub mod diagnostic;
+pub mod dtype;
+pub mod id;
+pub mod mesh;
+pub mod layout;
+pub mod op;
+pub mod program;
+pub mod placement;
+pub mod file;
+pub mod instr;
+pub mod local;
+pub mod host;

@@ -1,0 +1,83 @@
+//! One device's view: operations on pieces, with the moves between them. One text for all devices.
+//!
+//! Values are defined once, by an instruction or by a loop, and never change after it; a loop's
+//! results are filled inside it, step by step, by moves into them.
+//!
+//! ```text
+//! local mlp {
+//!   mesh line { tp = 4 }
+//!   %0 x: f32[b=1, s=8, e=4] at s/tp on line = input
+//!   %1 w: f32[h=16, e=4] at h/tp on line = input
+//!   %2 y0: f32[b=1, s=8, h=16] at s/stream(2), h/tp on line = loop i0 < 2 {
+//!     %3 x: f32[b=1, s=8, e=4] at s/step(2, i0) on line = all_gather %0 over tp group 4
+//!     %4 y0: f32[b=1, s=8, h=16] at s/step(2, i0), h/tp on line = linear(%3, %1) over s/step(2, i0), h/tp on line
+//!     %2 <- copy %4
+//!   }
+//!   output y0 = %2
+//! }
+//! ```
+
+mod parse;
+mod print;
+mod verify;
+
+pub use parse::parse_local;
+pub use verify::verify;
+
+use crate::id::{Table, id};
+use crate::instr::{Compute, Move, TensorType};
+use crate::layout::StepId;
+use crate::placement::Overlap;
+
+id! {
+    /// A value of a local program.
+    LocalId "%"
+}
+
+/// A value on a device.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LocalValue {
+    /// The name of the program's value it belongs to.
+    pub name: String,
+    /// Dims, stored type and layout.
+    pub ty: TensorType,
+}
+
+/// One thing to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LocalInstr {
+    /// An input of the program arrives in its layout.
+    Input(LocalId),
+    /// An operation on pieces.
+    Compute(Compute<LocalId>),
+    /// A value goes to another layout. The target is new, or a result of a loop around it.
+    Move(Move<LocalId>),
+    /// A stream loop.
+    Loop(LocalLoop),
+}
+
+/// Steps one after another; every counter runs, the last one fastest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LocalLoop {
+    /// The step counters with their number of steps that do anything.
+    pub counters: Vec<(StepId, u64)>,
+    /// The values that the steps fill.
+    pub results: Vec<LocalId>,
+    /// What each step does.
+    pub body: Vec<LocalInstr>,
+    /// How communication is to run beside computation.
+    pub overlap: Overlap,
+}
+
+/// A program that every device runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LocalProgram {
+    /// The program's name.
+    pub name: String,
+    /// All values.
+    pub values: Table<LocalId, LocalValue>,
+    /// What to do, in order.
+    pub body: Vec<LocalInstr>,
+    /// The program's outputs, by name.
+    pub outputs: Vec<(String, LocalId)>,
+}

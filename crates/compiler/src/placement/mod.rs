@@ -1,0 +1,91 @@
+//! A placement: where each value of a program lives, as far as the user says.
+//!
+//! What a user wrote for a value is never changed. Values that are not listed get their layout from
+//! [`propagate`](crate::propagate).
+
+mod parse;
+mod print;
+mod verify;
+
+pub use parse::parse_placement;
+pub use verify::verify_sizes;
+
+use crate::diagnostic::Span;
+use crate::layout::Layout;
+use crate::mesh::Mesh;
+use crate::program::ValueId;
+use std::sync::Arc;
+
+/// How the operation that produces a value runs its communication beside its computation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Overlap {
+    /// Pass on what arrived.
+    Ring,
+    /// Between owner and user.
+    Direct,
+    /// One owner sends to all; for results one device collects.
+    Broadcast,
+    /// One collective a step.
+    Collective,
+    /// One after the other.
+    None,
+}
+
+impl Overlap {
+    /// Every way.
+    pub const ALL: [Overlap; 5] =
+        [Overlap::Ring, Overlap::Direct, Overlap::Broadcast, Overlap::Collective, Overlap::None];
+
+    /// The spelling after `via` and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Overlap::Ring => "ring",
+            Overlap::Direct => "direct",
+            Overlap::Broadcast => "broadcast",
+            Overlap::Collective => "collective",
+            Overlap::None => "none",
+        }
+    }
+
+    /// The way of that name.
+    pub fn from_name(name: &str) -> Option<Overlap> {
+        Overlap::ALL.into_iter().find(|o| o.name() == name)
+    }
+}
+
+/// One line of a placement.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// The value.
+    pub value: ValueId,
+    /// Its layout as written.
+    pub layout: Layout,
+    /// `via ring`: how the operation that produces the value overlaps.
+    pub via: Option<Overlap>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A placement of one program. At most one entry a value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Placement {
+    /// The placement's name.
+    pub name: String,
+    /// The program's name.
+    pub program: String,
+    /// The mesh of values that name no other.
+    pub mesh: Arc<Mesh>,
+    /// Communication only at a `reshard`.
+    pub strict: bool,
+    /// The lines, in the order written.
+    pub entries: Vec<Entry>,
+    /// Where the placement stands.
+    pub span: Span,
+}
+
+impl Placement {
+    /// What is written for a value.
+    pub fn entry(&self, value: ValueId) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.value == value)
+    }
+}

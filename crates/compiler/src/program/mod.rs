@@ -1,0 +1,167 @@
+//! A program: what to compute, as if there were one device. No device is named.
+//!
+//! Values stand in program order and are defined before they are used; a value is an input or the
+//! result of one operation. Dims have names, and a name has one size in a program.
+//!
+//! ```text
+//! program mlp {                              Program
+//!   input x: f32[b, s, e]                      Value, Def::Input
+//!   input w: f32[h, e]  from "a.weight"        Value, Def::Input with a weight's name
+//!   y = linear(x, w)                           Value, Def::Result of an Apply
+//!   output y                                   outputs
+//! }
+//! ```
+
+mod infer;
+mod parse;
+mod print;
+mod sizes;
+
+pub use infer::{ResultType, infer};
+pub use parse::parse_program;
+pub use sizes::{SizeSource, Sizes};
+
+use crate::diagnostic::Span;
+use crate::dtype::{DType, Number};
+use crate::id::{Table, id};
+use crate::op::Op;
+
+id! {
+    /// A dim of a program: a name with one size.
+    DimId "d"
+    /// A value of a program.
+    ValueId "v"
+}
+
+/// A named direction of tensors.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dim {
+    /// Unique in the program.
+    pub name: String,
+    /// The size, where the program fixes it (`e=384`, or the size an operation gives).
+    pub fixed: Option<u64>,
+    /// Where it is first named.
+    pub span: Span,
+}
+
+/// Something the program computes or is given.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Value {
+    /// Unique in the program.
+    pub name: String,
+    /// The dims, outermost first; no dim stands twice.
+    pub dims: Vec<DimId>,
+    /// The type of the elements.
+    pub dtype: DType,
+    /// Where it comes from.
+    pub def: Def,
+    /// Where it is defined.
+    pub span: Span,
+}
+
+/// Where a value comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Def {
+    /// Given from outside; `from` names a tensor of the weight files.
+    Input {
+        /// The tensor's name.
+        from: Option<String>,
+    },
+    /// The result of an operation.
+    Result(Apply),
+}
+
+/// An operation applied to operands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Apply {
+    /// Which operation, with its attributes.
+    pub op: Op,
+    /// What it works on, in order.
+    pub operands: Vec<Operand>,
+    /// The order of dims asked for with `-> [..]`.
+    pub asked: Option<Vec<DimId>>,
+}
+
+impl Apply {
+    /// The values among the operands, in order.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.operands.iter().filter_map(|operand| match operand {
+            Operand::Value(value) => Some(*value),
+            Operand::Number(_) => None,
+        })
+    }
+}
+
+/// What an operation works on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Operand {
+    /// A value defined before.
+    Value(ValueId),
+    /// A number; it takes the element type of the other operand.
+    Number(Number),
+}
+
+/// A checked program.
+///
+/// Invariants (kept by [`parse_program`] and the builder, both through [`infer`]): every operand is
+/// defined before its use; dims and types are those [`infer`] gives; there is at least one output,
+/// none twice.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Program {
+    /// The program's name.
+    pub name: String,
+    /// All dims, in the order first named.
+    pub dims: Table<DimId, Dim>,
+    /// All values, in program order.
+    pub values: Table<ValueId, Value>,
+    /// What the program is for, in the order named.
+    pub outputs: Vec<ValueId>,
+    /// Where the program stands.
+    pub span: Span,
+}
+
+impl Program {
+    /// The value of that name.
+    pub fn value(&self, name: &str) -> Option<ValueId> {
+        self.values.iter().find(|(_, v)| v.name == name).map(|(id, _)| id)
+    }
+
+    /// The dim of that name.
+    pub fn dim(&self, name: &str) -> Option<DimId> {
+        self.dims.iter().find(|(_, d)| d.name == name).map(|(id, _)| id)
+    }
+
+    /// The names of a value's dims.
+    pub fn dim_names(&self, value: ValueId) -> Vec<&str> {
+        self.values[value].dims.iter().map(|&d| self.dims[d].name.as_str()).collect()
+    }
+
+    /// The operation that gives a value; `None` for an input.
+    pub fn apply(&self, value: ValueId) -> Option<&Apply> {
+        match &self.values[value].def {
+            Def::Result(apply) => Some(apply),
+            Def::Input { .. } => None,
+        }
+    }
+
+    /// Whether a value is an input.
+    pub fn is_input(&self, value: ValueId) -> bool {
+        self.apply(value).is_none()
+    }
+
+    /// For each value, whether an output needs it.
+    pub fn needed(&self) -> Table<ValueId, bool> {
+        let mut needed: Table<ValueId, bool> = self.values.keys().map(|_| false).collect();
+        for &output in &self.outputs {
+            needed[output] = true;
+        }
+        for value in self.values.keys().rev() {
+            if let (true, Some(apply)) = (needed[value], self.apply(value)) {
+                for operand in apply.values() {
+                    needed[operand] = true;
+                }
+            }
+        }
+        needed
+    }
+}
