@@ -2,7 +2,7 @@
 //! device runs.
 //!
 //! ```text
-//!  Program ── propagate ──▶ Placement ── lower ──▶ LocalProgram ── schedule ──▶ HostProgram
+//!  Program ── propagate ──▶ Placed ── lower ──▶ LocalProgram ── schedule ──▶ HostProgram
 //! ```
 //!
 //! It is pure: no input or output, no threads, no clock, no environment, no `unsafe`. The same input
@@ -10,15 +10,9 @@
 //! above it.
 #![forbid(unsafe_code)]
 
-pub mod diagnostic;
-pub mod dtype;
 pub mod id;
+pub mod dtype;
+pub mod diagnostic;
 pub mod mesh;
 pub mod layout;
 pub mod op;
-pub mod program;
-pub mod placement;
-pub mod file;
-pub mod instr;
-pub mod local;
-pub mod host;

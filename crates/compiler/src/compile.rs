@@ -1,0 +1,49 @@
+//! The compiler on one page.
+
+use crate::cost::Cost;
+use crate::diagnostic::Diagnostics;
+use crate::host::HostProgram;
+use crate::local::LocalProgram;
+use crate::placement::Placement;
+use crate::program::{Program, Sizes};
+use crate::propagate::Placed;
+use crate::report::Report;
+
+/// What the user chooses besides program, placement and sizes.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Options {
+    /// What the compiler takes computing and sending to cost.
+    pub cost: Cost,
+}
+
+/// Everything the compiler knows about one program on one mesh at given sizes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program.
+    pub program: Program,
+    /// The sizes of its dims.
+    pub sizes: Sizes,
+    /// Where every value lives, and how every operation runs.
+    pub placed: Placed,
+    /// One device's view.
+    pub local: LocalProgram,
+    /// The verified program that runs.
+    pub host: HostProgram,
+    /// The explanation.
+    pub report: Report,
+}
+
+/// Plans a program. Without a placement it runs on one device.
+pub fn compile(
+    program: &Program,
+    placement: Option<&Placement>,
+    sizes: &Sizes,
+    options: &Options,
+) -> Result<Plan, Diagnostics> {
+    let placed = crate::propagate::run(program, placement, sizes, options)?;
+    let local = crate::lower::run(program, sizes, &placed);
+    crate::local::verify(&local).unwrap_or_else(|fault| panic!("lower: {fault}"));
+    let host = crate::schedule::run(&local);
+    let report = crate::explain::run(program, placement, sizes, &placed, &local, &host);
+    Ok(Plan { program: program.clone(), sizes: sizes.clone(), placed, local, host, report })
+}

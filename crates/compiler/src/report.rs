@@ -1,0 +1,85 @@
+//! What `explain` tells: where every value lives and why, every collective with its cause and bytes,
+//! what else was possible, and how much memory it takes. Data only; the command line prints it.
+
+use crate::instr::Kind;
+use crate::placement::Overlap;
+
+/// The explanation of one plan. Fields are named as in the JSON of the language reference.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The program.
+    pub program: String,
+    /// The placement; none for one device.
+    pub placement: Option<String>,
+    /// The placement's mesh: axes and sizes, outermost first.
+    pub mesh: Vec<(String, u64)>,
+    /// How many devices the run has.
+    pub devices: u64,
+    /// Every value that an output needs, in program order.
+    pub values: Vec<ValueReport>,
+    /// Every collective, in the order they run.
+    pub collectives: Vec<CollectiveReport>,
+    /// Operations of matrix products (2mnk), the most of one device.
+    pub flops_per_device: u128,
+    /// Arguments, weights, results and temporaries that are alive at once, the most of one device.
+    pub peak_bytes_per_device: u64,
+    /// What was not chosen, with what it would cost.
+    pub alternatives: Vec<Alternative>,
+    /// Anything else worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// Where one value lives.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ValueReport {
+    /// The value's name.
+    pub name: String,
+    /// Names and global sizes.
+    pub dims: Vec<(String, u64)>,
+    /// The element type's name.
+    pub dtype: &'static str,
+    /// The layout as text.
+    pub placed: String,
+    /// `given`, or a sentence.
+    pub origin: String,
+    /// Bytes of the largest piece of a device.
+    pub bytes_per_device: u64,
+}
+
+/// One collective of the plan, all its steps together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CollectiveReport {
+    /// What moves.
+    pub kind: Kind,
+    /// The program's value that moves.
+    pub value: String,
+    /// The mesh axes along which it moves.
+    pub axes: Vec<String>,
+    /// How many devices take part in one group.
+    pub group: u64,
+    /// In how many steps it runs.
+    pub steps: u64,
+    /// How it runs beside computation.
+    pub overlap: Overlap,
+    /// Bytes sent, the most of one device over all steps.
+    pub bytes_per_device: u64,
+    /// Bytes sent by all devices over all steps.
+    pub bytes_total: u64,
+    /// Why it is needed.
+    pub because: String,
+}
+
+/// A way that was not taken.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Alternative {
+    /// The value whose operation could have run otherwise.
+    pub value: String,
+    /// What would be done instead.
+    pub instead: String,
+    /// The bytes that way would send, of all devices.
+    pub bytes_total: u64,
+    /// What the cost model says that way takes.
+    pub time_us: f64,
+    /// Why it was not taken.
+    pub because: String,
+}

@@ -1,0 +1,3 @@
+//! Runs what the compiler plans: tensors, kernels, communication, executors.
+
+pub mod tensor;

@@ -1,0 +1,1 @@
+//! Tensor programs on meshes of devices.

@@ -1,0 +1,1 @@
+//! How Shardweave is tested.
