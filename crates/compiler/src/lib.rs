@@ -10,9 +10,9 @@
 //! above it.
 #![forbid(unsafe_code)]
 
-pub mod id;
-pub mod dtype;
 pub mod diagnostic;
-pub mod mesh;
+pub mod dtype;
+pub mod id;
 pub mod layout;
-pub mod op;
+pub mod mesh;
+pub mod text;

@@ -48,6 +48,37 @@ impl fmt::Debug for Span {
     }
 }
 
+/// A name of the user's as messages show it: in backticks, at most 60 characters of it, on one line.
+pub fn quote(name: &str) -> String {
+    const MOST: usize = 60;
+    let mut shown = String::from("`");
+    for (count, c) in name.chars().enumerate() {
+        if count == MOST {
+            shown.push_str("...");
+            break;
+        }
+        match c {
+            ' ' => shown.push(' '),
+            c if c.is_whitespace() || c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown.push('`');
+    shown
+}
+
+/// Several names as messages show them: quoted, divided by commas, at most ten of them.
+pub fn quote_all<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const MOST: usize = 10;
+    let mut names = names.into_iter();
+    let mut shown: Vec<String> = names.by_ref().take(MOST).map(quote).collect();
+    let more = names.count();
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(", ")
+}
+
 /// One mistake of the user's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
@@ -168,3 +199,16 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_names_are_short_and_on_one_line() {
+        assert_eq!(quote("a\nb"), "`a\\nb`");
+        assert_eq!(quote(&"x".repeat(1_000_000)).len(), 65);
+        let many = vec!["d"; 12];
+        assert!(quote_all(many).ends_with("`d`, and 2 more"));
+    }
+}

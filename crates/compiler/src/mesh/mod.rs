@@ -10,6 +10,7 @@
 
 mod text;
 
+use crate::diagnostic::quote;
 use crate::id::{Id, Table, id};
 use std::fmt;
 use std::sync::Arc;
@@ -80,7 +81,10 @@ impl Mesh {
             if table.values().any(|a| a.name == name) {
                 return Err(MeshError::AxisTwice(name));
             }
-            places = places.checked_mul(size).filter(|&p| p <= Self::MOST_DEVICES).ok_or(MeshError::TooManyDevices)?;
+            places = places
+                .checked_mul(size)
+                .filter(|&p| p <= Self::MOST_DEVICES)
+                .ok_or(MeshError::TooManyDevices)?;
             table.push(Axis { name, size });
         }
         let devices = devices.map(|ids| Self::listed(places, &ids)).transpose()?;
@@ -222,8 +226,8 @@ impl fmt::Debug for Mesh {
 impl fmt::Display for MeshError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MeshError::EmptyAxis(axis) => write!(f, "axis `{axis}` has size 0"),
-            MeshError::AxisTwice(axis) => write!(f, "axis `{axis}` stands twice"),
+            MeshError::EmptyAxis(axis) => write!(f, "axis {} has size 0", quote(axis)),
+            MeshError::AxisTwice(axis) => write!(f, "axis {} stands twice", quote(axis)),
             MeshError::TooManyDevices => write!(f, "more than {} devices", Mesh::MOST_DEVICES),
             MeshError::DeviceCount { places, listed } => {
                 write!(f, "the axes make {places} places, but {listed} devices are listed")

@@ -1,0 +1,14 @@
+//! Reading text: from bytes to tokens, and a cursor over them that every text form is read with.
+//!
+//! ```text
+//!  "y = add(x, 1)  # sum"  ── lex ──▶  Name(y) Mark(=) Name(add) Mark(() ...  ── Cursor ──▶  Op, Mesh, ...
+//! ```
+//!
+//! The lexer keeps no state but a place in the text, so a cursor can be put anywhere at no cost: a
+//! placement is read after the program that it speaks of, wherever it stands.
+
+mod cursor;
+mod lexer;
+
+pub use cursor::{Bookmark, Cursor, Reported};
+pub use lexer::{Kind, Token, is_name, lex, number, quoted_text};
