@@ -20,7 +20,8 @@ impl Layout {
         self.partial.iter().copied().filter(|p| self.mesh.size(p.axis) > 1).collect()
     }
 
-    fn same_dim(&self, other: &Layout, dim: usize, size: u64) -> bool {
+    /// Whether both layouts, on one grid, cut a dim of that size into the same pieces.
+    pub fn same_dim(&self, other: &Layout, dim: usize, size: u64) -> bool {
         let (a, b) = (self.plain_cuts(dim, size), other.plain_cuts(dim, size));
         if a == b {
             return true;
@@ -35,16 +36,7 @@ impl Layout {
         let mut axes: Vec<_> = a.axes().chain(b.axes()).collect();
         axes.sort_unstable();
         axes.dedup();
-        let combinations: u64 = axes.iter().map(|&axis| self.mesh.size(axis)).product();
-        let mut coords = self.mesh.coords(0);
-        (0..combinations).all(|index| {
-            let mut rest = index;
-            for &axis in &axes {
-                coords.set(axis, rest % self.mesh.size(axis));
-                rest /= self.mesh.size(axis);
-            }
-            a.at(&coords) == b.at(&coords)
-        })
+        self.mesh.coords_over(&axes).all(|coords| a.at(&coords) == b.at(&coords))
     }
 
     /// A dim's factors without those that cut nothing: what remains decides the piece.

@@ -87,20 +87,10 @@ impl DimCuts {
 
     /// All pieces that factors on a mesh make of a dim.
     pub fn of(factors: &Cuts, mesh: &Mesh, size: u64, steps: &[u64]) -> DimCuts {
-        let axes: Vec<(AxisId, u64)> =
-            factors.iter().filter_map(Factor::axis).map(|axis| (axis, mesh.size(axis))).collect();
-        let combinations = axes.iter().map(|&(_, size)| size).product::<u64>();
-        let mut coords = mesh.coords(0);
-        let pieces = (0..combinations).map(|index| {
-            let mut rest = index;
-            for &(axis, size) in axes.iter().rev() {
-                coords.set(axis, rest % size);
-                rest /= size;
-            }
-            held(factors, mesh, size, Place { coords: &coords, steps })
-        });
+        let axes: Vec<AxisId> = factors.iter().filter_map(Factor::axis).collect();
+        let pieces = mesh.coords_over(&axes).map(|coords| held(factors, mesh, size, Place { coords: &coords, steps }));
         let pieces = pieces.collect();
-        DimCuts { axes, pieces }
+        DimCuts { axes: axes.iter().map(|&axis| (axis, mesh.size(axis))).collect(), pieces }
     }
 
     /// The axes that decide the piece, in the order of the factors.

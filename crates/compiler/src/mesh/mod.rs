@@ -186,6 +186,20 @@ impl Mesh {
         self.axes.values().zip(&coords.0).fold(0, |place, (axis, &coord)| place * axis.size + coord)
     }
 
+    /// All coordinates along the given axes, the last one fastest; 0 along every other axis.
+    pub fn coords_over<'a>(&'a self, axes: &'a [AxisId]) -> impl Iterator<Item = Coords> + 'a {
+        let combinations: u64 = axes.iter().map(|&axis| self.size(axis)).product();
+        (0..combinations).map(move |index| {
+            let mut coords = self.coords(0);
+            let mut rest = index;
+            for &axis in axes.iter().rev() {
+                coords.set(axis, rest % self.size(axis));
+                rest /= self.size(axis);
+            }
+            coords
+        })
+    }
+
     /// The same mesh with one axis of another size, as `--mesh m.axis=n` asks for.
     /// `None` if it has no such axis; an error also if the mesh lists its devices.
     pub fn resized(&self, axis: &str, size: u64) -> Option<Result<Mesh, MeshError>> {

@@ -6,6 +6,7 @@
 //!   operand and the result have. Lowering and kernels read the space, not the operation's name.
 
 mod pattern;
+mod projection;
 mod space;
 pub mod table;
 

@@ -1,0 +1,194 @@
+//! Layouts of an iteration space and of the tensors in it.
+//!
+//! * [`Space::project`]: what a layout of the space says of one operand or result.
+//! * [`Space::lift`]: what a layout of one operand or result says of the space.
+//!
+//! For an ordinary dim both are the identity. A merged dim `(n h)` holds `n` blocks of `h`:
+//!
+//! ```text
+//!   n/x          -> (n h)/x                  whole blocks
+//!   h/y          -> (n h)/local(n)/y         a part of every block
+//!   n/x, h/y     -> (n h)/x/local(n_x)/y     n_x blocks on each x
+//! ```
+//!
+//! Both guess by these rules and then compare the index sets, so what they return is exact or nothing.
+
+use super::{Space, SpaceId};
+use crate::layout::{Cuts, DimCuts, Factor, IndexSet, Layout};
+use crate::mesh::Mesh;
+use std::sync::Arc;
+
+/// Merged dims that fall into more blocks than this are not followed: the value is moved instead.
+const MOST_BLOCKS: u64 = 1 << 16;
+
+impl Space {
+    /// The cuts of a tensor whose dims are made of `groups`, when the space is laid out as `over`;
+    /// `None` if a merged dim's part of a device cannot be written as cuts.
+    pub fn project(&self, over: &Layout, groups: &[Vec<SpaceId>]) -> Option<Vec<Cuts>> {
+        groups.iter().map(|group| self.project_dim(over, group)).collect()
+    }
+
+    fn project_dim(&self, over: &Layout, group: &[SpaceId]) -> Option<Cuts> {
+        let parts: Vec<Part<'_>> = self.parts(over.cuts(), group);
+        match &parts[..] {
+            [] => Some(Vec::new()),
+            [part] => Some(part.cuts.clone()),
+            parts => merge(parts, over.mesh()),
+        }
+    }
+
+    /// The cuts of the space that a tensor with these cuts asks for (other dims are not cut);
+    /// `None` if a merged dim's cuts do not fall on its parts.
+    pub fn lift(&self, cuts: &[Cuts], mesh: &Arc<Mesh>, groups: &[Vec<SpaceId>]) -> Option<Vec<Cuts>> {
+        let mut lifted: Vec<Cuts> = vec![Vec::new(); self.dims.len()];
+        for (group, cuts) in groups.iter().zip(cuts) {
+            match &group[..] {
+                [] => {}
+                [dim] => lifted[index(*dim)] = cuts.clone(),
+                dims => {
+                    let sizes: Vec<u64> = dims.iter().map(|&d| self.dims[d].size).collect();
+                    let parts = split(cuts, &sizes, mesh)?;
+                    for (&dim, part) in dims.iter().zip(parts) {
+                        lifted[index(dim)] = part;
+                    }
+                    let exact = merge(&self.parts(&lifted, group), mesh)
+                        .is_some_and(|merged| same_pieces(&merged, cuts, mesh, sizes.iter().product()));
+                    if !exact {
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(lifted)
+    }
+
+    fn parts<'a>(&self, cuts: &'a [Cuts], group: &[SpaceId]) -> Vec<Part<'a>> {
+        group.iter().map(|&d| Part { size: self.dims[d].size, cuts: &cuts[index(d)] }).collect()
+    }
+}
+
+fn index(dim: SpaceId) -> usize {
+    crate::id::Id::index(dim)
+}
+
+/// One of the dims that a merged dim is made of.
+struct Part<'a> {
+    size: u64,
+    cuts: &'a Cuts,
+}
+
+/// How many pieces a factor makes.
+fn count(factor: &Factor, mesh: &Mesh, size: u64) -> u64 {
+    match factor {
+        Factor::Axis(axis) | Factor::Sizes(axis, _) => mesh.size(*axis),
+        Factor::Local(count) | Factor::Step(count, _) => *count,
+        Factor::Stream(steps) => steps.count(size),
+    }
+}
+
+/// The cuts of the merged dim, checked against the index sets of the parts.
+fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
+    let Some(last) = parts.iter().rposition(|part| !part.cuts.is_empty()) else {
+        return Some(Vec::new());
+    };
+    let mut merged: Cuts = Vec::new();
+    for part in &parts[..last] {
+        let pieces: u64 = part.cuts.iter().map(|f| count(f, mesh, part.size)).product();
+        if pieces == 0 || part.size % pieces != 0 {
+            return None;
+        }
+        merged.extend(part.cuts.iter().cloned());
+        if part.size / pieces > 1 {
+            merged.push(Factor::Local(part.size / pieces));
+        }
+    }
+    let inner: u64 = parts[last + 1..].iter().map(|part| part.size).product();
+    for (place, factor) in parts[last].cuts.iter().enumerate() {
+        merged.push(match factor {
+            Factor::Sizes(axis, sizes) => Factor::Sizes(*axis, sizes.iter().map(|n| n * inner).collect()),
+            // Uneven ceil pieces of the part are given pieces of the merged dim.
+            Factor::Axis(axis) if last == 0 && place == 0 && parts[last].size % mesh.size(*axis) != 0 => {
+                let piece = parts[last].size.div_ceil(mesh.size(*axis));
+                let at = |n: u64| (n * piece).min(parts[last].size) * inner;
+                Factor::Sizes(*axis, (0..mesh.size(*axis)).map(|n| at(n + 1) - at(n)).collect())
+            }
+            Factor::Stream(steps) => Factor::Stream(crate::layout::Steps::Count(steps.count(parts[last].size))),
+            other => other.clone(),
+        });
+    }
+    let has_step = merged.iter().any(|f| matches!(f, Factor::Step(..)));
+    (has_step || holds_what_parts_hold(&merged, parts, mesh)?).then_some(merged)
+}
+
+/// Whether the merged cuts hold, at every coordinate, the product of what the parts hold. `None` if
+/// there are too many blocks to say.
+fn holds_what_parts_hold(merged: &Cuts, parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<bool> {
+    let total = parts.iter().map(|part| part.size).product();
+    let merged = DimCuts::of(merged, mesh, total, &[]);
+    let cuts: Vec<DimCuts> = parts.iter().map(|p| DimCuts::of(p.cuts, mesh, p.size, &[])).collect();
+    let mut axes: Vec<_> = merged.axes().chain(cuts.iter().flat_map(DimCuts::axes)).collect();
+    axes.sort_unstable();
+    axes.dedup();
+    for coords in mesh.coords_over(&axes) {
+        let mut blocks: Vec<(u64, u64)> = vec![(0, 1)];
+        for (part, cuts) in parts.iter().zip(&cuts) {
+            let set = cuts.at(&coords);
+            let whole = set.count() == part.size;
+            let runs: u64 = if whole { 1 } else { blocks.iter().map(|b| b.1 - b.0).sum::<u64>() };
+            if runs.saturating_mul(set.intervals().len() as u64) > MOST_BLOCKS {
+                return None;
+            }
+            blocks = if whole {
+                blocks.iter().map(|b| (b.0 * part.size, b.1 * part.size)).collect()
+            } else {
+                let outer = blocks.iter().flat_map(|b| b.0..b.1);
+                outer.flat_map(|o| set.intervals().iter().map(move |i| (o * part.size + i.0, o * part.size + i.1))).collect()
+            };
+        }
+        if *merged.at(&coords) != IndexSet::from_blocks(blocks) {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn same_pieces(a: &Cuts, b: &Cuts, mesh: &Arc<Mesh>, size: u64) -> bool {
+    let layout = |cuts: &Cuts| Layout::new(mesh.clone(), vec![cuts.clone()], Vec::new());
+    match (layout(a), layout(b)) {
+        (Some(a), Some(b)) => a.same_as(&b, &[size]),
+        _ => false,
+    }
+}
+
+/// Deals the factors of a merged dim out to its parts, outermost first, as long as they divide.
+fn split(cuts: &Cuts, sizes: &[u64], mesh: &Arc<Mesh>) -> Option<Vec<Cuts>> {
+    let total: u64 = sizes.iter().product();
+    let mut parts: Vec<Cuts> = vec![Vec::new(); sizes.len()];
+    let mut part = 0;
+    let mut rest = *sizes.first()?;
+    for factor in cuts {
+        while rest == 1 && part + 1 < sizes.len() {
+            part += 1;
+            rest = sizes[part];
+        }
+        let inner: u64 = sizes[part + 1..].iter().product();
+        let n = count(factor, mesh, total);
+        if let Factor::Sizes(axis, given) = factor {
+            if inner == 0 || given.iter().any(|g| g % inner != 0) {
+                return None;
+            }
+            parts[part].push(Factor::Sizes(*axis, given.iter().map(|g| g / inner).collect()));
+            rest = 0; // nothing may cut uneven pieces further: the comparison would not hold
+            continue;
+        }
+        if n == 0 || rest % n != 0 {
+            // The last ceil cut of a part may be uneven if it falls between whole blocks.
+            parts[part].push(factor.clone());
+            rest = 0;
+            continue;
+        }
+        parts[part].push(factor.clone());
+        rest /= n;
+    }
+    Some(parts)
+}

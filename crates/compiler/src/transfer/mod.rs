@@ -1,0 +1,137 @@
+//! What moves when a value goes from one layout to another: derived from the two index maps alone.
+//!
+//! * [`fetches`]: what one device takes, from whom, in which order. Executors and the verifier use it.
+//! * [`Traffic`]: the pattern, the group and the bytes of the whole move. Planning and `explain` use it.
+//!
+//! **Who sends.** Each element that a device needs has one sender: among the devices that hold it, the
+//! one that agrees with the receiver along every axis the source does not use. So a device that holds
+//! an element never asks another for it, and replicas share the work. A receiver outside the source's
+//! mesh counts as the source's place `p mod n`, where `p` is its place in its own mesh.
+//!
+//! **What is combined.** Axes partial in the source and not in the target are reduced: an element is
+//! fetched from every coordinate along them, in mesh order, so the order of the sum is the same on
+//! every device and in every run. Between different meshes all partial axes are reduced.
+//!
+//! **What is not covered.** Axes partial in the target only: the value sits at their coordinate 0,
+//! elsewhere the target is filled with the operator's identity ([`identity_of`]).
+
+mod across;
+mod one_grid;
+mod traffic;
+
+pub use traffic::Traffic;
+
+use crate::dtype::Combine;
+use crate::id::Id;
+use crate::instr::TensorType;
+use crate::layout::{DimCuts, Layout, Overlap, Partial, overlap};
+use crate::mesh::{AxisId, Coords, DeviceId};
+
+/// Elements that one device takes from one piece (of its own or another device) in a move.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// Whose piece of the source.
+    pub from: DeviceId,
+    /// 0 overwrites the target's elements; every later part is combined with what is there, so the
+    /// order of the list is the order of the reduction.
+    pub part: u64,
+    /// For each dim the runs that the source piece (`at_first`) and the target piece (`at_second`)
+    /// share: the elements are their product.
+    pub runs: Vec<Vec<Overlap>>,
+}
+
+impl Fetch {
+    /// How many elements.
+    pub fn elements(&self) -> u64 {
+        self.runs.iter().map(|runs| runs.iter().map(|run| run.len).sum::<u64>()).product()
+    }
+}
+
+/// What `device` fetches in a move from `source` to `target` at a step, in this order. Fetches that
+/// would take nothing are left out; nothing at all if the device is not in the target's mesh.
+pub fn fetches(source: &TensorType, target: &TensorType, device: DeviceId, steps: &[u64]) -> Vec<Fetch> {
+    let sizes = source.sizes();
+    let Some(wanted) = target.layout.piece_at_step(&sizes, device, steps) else {
+        return Vec::new();
+    };
+    if identity_of(source, target, device).is_some() || wanted.iter().any(|set| set.is_empty()) {
+        return Vec::new();
+    }
+    let mesh = source.layout.mesh();
+    let mut coords = counterpart(&source.layout, &target.layout, device);
+    // Per dim: every source piece that shares something, as (coordinates along the dim's axes, runs).
+    let dims: Vec<(Vec<AxisId>, Vec<(Coords, Vec<Overlap>)>)> = (0..source.layout.ndim())
+        .map(|dim| {
+            let cuts = DimCuts::new(&source.layout, dim, sizes[dim], steps);
+            let axes: Vec<AxisId> = cuts.axes().collect();
+            let sharing = mesh.coords_over(&axes).map(|at| {
+                let runs = overlap(cuts.at(&at), &wanted[dim]);
+                (at, runs)
+            });
+            let sharing = sharing.filter(|(_, runs)| !runs.is_empty()).collect();
+            (axes, sharing)
+        })
+        .collect();
+    let reduced: Vec<AxisId> = reduced_axes(&source.layout, &target.layout).iter().map(|p| p.axis).collect();
+    let mut found = Vec::new();
+    let mut choice = vec![0; dims.len()];
+    if dims.iter().any(|(_, sharing)| sharing.is_empty()) {
+        return found;
+    }
+    loop {
+        for ((axes, sharing), &chosen) in dims.iter().zip(&choice) {
+            for &axis in axes {
+                coords.set(axis, sharing[chosen].0.along(axis));
+            }
+        }
+        let runs: Vec<Vec<Overlap>> =
+            dims.iter().zip(&choice).map(|((_, sharing), &chosen)| sharing[chosen].1.clone()).collect();
+        for (part, at) in mesh.coords_over(&reduced).enumerate() {
+            for &axis in &reduced {
+                coords.set(axis, at.along(axis));
+            }
+            let from = mesh.device_at(mesh.place(&coords));
+            found.push(Fetch { from, part: part as u64, runs: runs.clone() });
+        }
+        // The next combination, the last dim fastest.
+        let Some(dim) = (0..dims.len()).rev().find(|&dim| choice[dim] + 1 < dims[dim].1.len()) else {
+            return found;
+        };
+        choice[dim] += 1;
+        choice[dim + 1..].fill(0);
+    }
+}
+
+/// The operator whose identity fills a device's target before anything is fetched: where an axis is
+/// partial in the target only and the device is not at its coordinate 0.
+pub fn identity_of(source: &TensorType, target: &TensorType, device: DeviceId) -> Option<Combine> {
+    let place = target.layout.mesh().place_of(device)?;
+    let coords = target.layout.mesh().coords(place);
+    let kept = kept_axes(&source.layout, &target.layout);
+    let added = target.layout.partial().iter().filter(|p| !kept.contains(p));
+    added.filter(|p| coords.along(p.axis) != 0).map(|p| p.combine).next()
+}
+
+/// The axes that a move combines: partial in the source, not in the target.
+pub fn reduced_axes(source: &Layout, target: &Layout) -> Vec<Partial> {
+    let kept = kept_axes(source, target);
+    source.partial().iter().copied().filter(|p| !kept.contains(p)).collect()
+}
+
+/// The axes that stay partial.
+fn kept_axes(source: &Layout, target: &Layout) -> Vec<Partial> {
+    if !source.mesh().same_grid(target.mesh()) {
+        return Vec::new();
+    }
+    source.partial().iter().copied().filter(|p| target.partial().contains(p)).collect()
+}
+
+/// Where a receiver stands in the source's mesh: at its own place, or at one that stands for it.
+fn counterpart(source: &Layout, target: &Layout, device: DeviceId) -> Coords {
+    let mesh = source.mesh();
+    let place = mesh.place_of(device).unwrap_or_else(|| {
+        let own = target.mesh().place_of(device).unwrap_or(device.index() as u64);
+        own % mesh.device_count()
+    });
+    mesh.coords(place)
+}

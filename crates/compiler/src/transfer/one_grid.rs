@@ -1,0 +1,253 @@
+//! Moves between two layouts on one grid of devices.
+//!
+//! Everything is a product over dims, so nothing is as large as devices x devices:
+//!
+//! ```text
+//!   group axes   the axes along which something moves: cut in the source where the factor lists of the
+//!                two layouts part, and the reduced axes. A device exchanges only with devices that
+//!                agree with it along all other axes.
+//!   leaving(d)   = receivers x product over dims of (what any receiver needs of d's piece) - kept by d
+//! ```
+
+use super::{Traffic, reduced_axes};
+use crate::instr::{Kind, TensorType};
+use crate::layout::{DimCuts, Factor, Layout};
+use crate::mesh::{AxisId, Coords};
+
+/// The traffic of a move between layouts on one grid.
+pub(super) fn on_one_grid(source: &TensorType, target: &TensorType) -> Traffic {
+    let sizes = source.sizes();
+    let grid = Grid::new(&source.layout, &target.layout, &sizes);
+    let mesh = source.layout.mesh();
+    let reduces = grid.reduced.iter().any(|&axis| mesh.size(axis) > 1);
+    let group: u64 = grid.group.iter().map(|&axis| mesh.size(axis)).product();
+    let counts = grid.counts();
+    if !reduces && counts.total == 0 {
+        return Traffic::none();
+    }
+    let kind = if reduces { grid.kind_of_reduction() } else { grid.kind_of_exchange() };
+    let counts = if kind == Kind::AllReduce { grid.counts_of_all_reduce(group) } else { counts };
+    let bytes = source.dtype.size();
+    Traffic {
+        kind,
+        axes: grid.group.iter().map(|&axis| mesh.axes()[axis].name.clone()).collect(),
+        group,
+        bytes_per_device: counts.most.saturating_mul(bytes),
+        bytes_total: counts.total.saturating_mul(bytes),
+        messages: Traffic::messages_of(kind, group, counts.partners),
+    }
+}
+
+/// Elements sent.
+struct Counts {
+    most: u64,
+    total: u64,
+    partners: u64,
+}
+
+/// Two layouts on one grid, dim by dim.
+struct Grid<'a> {
+    source: &'a Layout,
+    target: &'a Layout,
+    sizes: &'a [u64],
+    dims: Vec<(DimCuts, DimCuts)>,
+    /// Axes that cut the source or are reduced: along them a receiver need not agree with its sender.
+    spread: Vec<AxisId>,
+    reduced: Vec<AxisId>,
+    /// Axes partial in the target only: just coordinate 0 receives.
+    added: Vec<AxisId>,
+    /// Axes along which something moves, in mesh order.
+    group: Vec<AxisId>,
+}
+
+impl<'a> Grid<'a> {
+    fn new(source: &'a Layout, target: &'a Layout, sizes: &'a [u64]) -> Grid<'a> {
+        let mesh = source.mesh();
+        let reduced: Vec<AxisId> = reduced_axes(source, target).iter().map(|p| p.axis).collect();
+        let added =
+            target.partial().iter().filter(|p| !source.partial().contains(p)).map(|p| p.axis).collect();
+        let mut dims = Vec::new();
+        let (mut spread, mut group) = (reduced.clone(), reduced.clone());
+        for (dim, &size) in sizes.iter().enumerate() {
+            let (a, b) = (source.plain_cuts(dim, size), target.plain_cuts(dim, size));
+            spread.extend(a.iter().filter_map(Factor::axis));
+            let common = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+            if !source.same_dim(target, dim, size) {
+                group.extend(a[common..].iter().filter_map(Factor::axis));
+            }
+            dims.push((DimCuts::of(&a, mesh, size, &[]), DimCuts::of(&b, mesh, size, &[])));
+        }
+        group.retain(|&axis| mesh.size(axis) > 1);
+        group.sort_unstable();
+        group.dedup();
+        Grid { source, target, sizes, dims, spread, reduced, added, group }
+    }
+
+    /// What leaves each device, over all devices.
+    fn counts(&self) -> Counts {
+        let mesh = self.source.mesh();
+        let tables: Vec<Sends> = self.dims.iter().map(|(a, b)| Sends::new(self, a, b)).collect();
+        let cuts_target = |axis: &AxisId| self.dims.iter().any(|(_, b)| b.axes().any(|a| a == *axis));
+        let receivers: u64 = self
+            .spread
+            .iter()
+            .filter(|axis| !cuts_target(axis) && !self.added.contains(axis))
+            .map(|&axis| mesh.size(axis))
+            .product();
+        let mut relevant: Vec<AxisId> = self.dims.iter().flat_map(|(a, b)| a.axes().chain(b.axes())).collect();
+        relevant.extend(&self.added);
+        relevant.sort_unstable();
+        relevant.dedup();
+        let alike = mesh.device_count() / relevant.iter().map(|&axis| mesh.size(axis)).product::<u64>();
+        let mut counts = Counts { most: 0, total: 0, partners: 0 };
+        for coords in mesh.coords_over(&relevant) {
+            let (mut needed, mut partners, mut kept) = (receivers, receivers, 1);
+            for ((a, b), table) in self.dims.iter().zip(&tables) {
+                let (elements, receivers) = table.at(a, &coords);
+                needed = needed.saturating_mul(elements);
+                partners = partners.saturating_mul(receivers);
+                kept *= a.at(&coords).shared(b.at(&coords));
+            }
+            if self.added.iter().any(|&axis| coords.along(axis) != 0) {
+                kept = 0;
+            }
+            let leaving = needed.saturating_sub(kept);
+            counts.most = counts.most.max(leaving);
+            counts.total = counts.total.saturating_add(leaving.saturating_mul(alike));
+            counts.partners = counts.partners.max(partners.saturating_sub(u64::from(kept > 0)));
+        }
+        counts
+    }
+
+    /// Every member reduces one ceil slice of the flat piece and sends it to the others.
+    fn counts_of_all_reduce(&self, group: u64) -> Counts {
+        let mesh = self.source.mesh();
+        let mut axes: Vec<AxisId> = self.dims.iter().flat_map(|(a, _)| a.axes()).collect();
+        axes.sort_unstable();
+        let groups = mesh.device_count() / group;
+        let groups_alike = groups / axes.iter().map(|&axis| mesh.size(axis)).product::<u64>();
+        let mut counts = Counts { most: 0, total: 0, partners: group - 1 };
+        for coords in mesh.coords_over(&axes) {
+            let piece: u64 = self.dims.iter().map(|(a, _)| a.at(&coords).count()).product();
+            // The owner of a full slice sends the rest of its parts, then its slice to all others.
+            let slice = piece.div_ceil(group);
+            counts.most = counts.most.max((piece - slice).saturating_add((group - 1).saturating_mul(slice)));
+            let all = piece.saturating_mul(2 * (group - 1));
+            counts.total = counts.total.saturating_add(all.saturating_mul(groups_alike));
+        }
+        counts
+    }
+
+    fn kind_of_reduction(&self) -> Kind {
+        if self.dims.iter().enumerate().all(|(dim, _)| self.source.same_dim(self.target, dim, self.sizes[dim])) {
+            Kind::AllReduce
+        } else if self.on_one_member(self.target) {
+            Kind::Reduce
+        } else {
+            Kind::ReduceScatter
+        }
+    }
+
+    fn kind_of_exchange(&self) -> Kind {
+        let (from_one, to_one) = (self.on_one_member(self.source), self.on_one_member(self.target));
+        let in_target = |axis: &AxisId| self.dims.iter().any(|(_, b)| b.axes().any(|a| a == *axis));
+        if !self.group.iter().any(in_target) {
+            return if from_one { Kind::Broadcast } else { Kind::AllGather };
+        }
+        if !self.group.iter().all(in_target) {
+            return Kind::Redistribute;
+        }
+        match (from_one, to_one) {
+            (true, false) => Kind::Scatter,
+            (false, true) => Kind::Gather,
+            _ if self.is_permutation() => Kind::Permute,
+            _ if self.all_pairs_meet() => Kind::AllToAll,
+            _ => Kind::Redistribute,
+        }
+    }
+
+    /// Whether given pieces put all of every group on one member.
+    fn on_one_member(&self, layout: &Layout) -> bool {
+        let given = layout.cuts().iter().flatten().filter_map(|factor| match factor {
+            Factor::Sizes(axis, sizes) if self.group.contains(axis) => Some((*axis, sizes)),
+            _ => None,
+        });
+        let given: Vec<_> = given.collect();
+        !given.is_empty()
+            && given.len() == self.group.len()
+            && given.iter().all(|(_, sizes)| sizes.iter().filter(|&&n| n > 0).count() == 1)
+    }
+
+    /// Whether the target's pieces are the source's pieces on other devices.
+    fn is_permutation(&self) -> bool {
+        let axes = |which: fn(&(DimCuts, DimCuts)) -> &DimCuts| {
+            let mut axes: Vec<AxisId> = self.dims.iter().flat_map(|dim| which(dim).axes().collect::<Vec<_>>()).collect();
+            axes.sort_unstable();
+            axes
+        };
+        let sorted = |cuts: &DimCuts| {
+            let mut pieces = cuts.pieces().to_vec();
+            pieces.sort_unstable();
+            pieces
+        };
+        axes(|dim| &dim.0) == axes(|dim| &dim.1) && self.dims.iter().all(|(a, b)| sorted(a) == sorted(b))
+    }
+
+    /// Whether every piece of a group in the source shares elements with every piece of the group in
+    /// the target, empty ones aside.
+    fn all_pairs_meet(&self) -> bool {
+        let mesh = self.source.mesh();
+        self.dims.iter().all(|(a, b)| {
+            let fixed = |axis: &AxisId| !self.group.contains(axis);
+            let (a_axes, b_axes): (Vec<AxisId>, Vec<AxisId>) = (a.axes().collect(), b.axes().collect());
+            mesh.coords_over(&a_axes).all(|at| {
+                mesh.coords_over(&b_axes).all(|bt| {
+                    let same_group = a_axes
+                        .iter()
+                        .filter(|axis| fixed(axis) && b_axes.contains(axis))
+                        .all(|&axis| at.along(axis) == bt.along(axis));
+                    let (held, wanted) = (a.at(&at), b.at(&bt));
+                    !same_group || held.is_empty() || wanted.is_empty() || held.shared(wanted) > 0
+                })
+            })
+        })
+    }
+}
+
+/// For one dim: how much of each source piece the receivers need, summed along the spread axes.
+struct Sends {
+    /// The axes of the target that receiver and sender agree along.
+    agree: Vec<(AxisId, u64)>,
+    /// `[source piece][agreed coordinates]`: elements needed, and how many receivers need any.
+    needed: Vec<Vec<(u64, u64)>>,
+}
+
+impl Sends {
+    fn new(grid: &Grid<'_>, source: &DimCuts, target: &DimCuts) -> Sends {
+        let mesh = grid.source.mesh();
+        let axes: Vec<AxisId> = target.axes().collect();
+        let agree: Vec<(AxisId, u64)> =
+            axes.iter().filter(|axis| !grid.spread.contains(axis)).map(|&axis| (axis, mesh.size(axis))).collect();
+        let combinations = agree.iter().map(|&(_, size)| size).product::<u64>() as usize;
+        let needed = source.pieces().iter().map(|held| {
+            let mut row = vec![(0, 0); combinations];
+            for (coords, wanted) in mesh.coords_over(&axes).zip(target.pieces()) {
+                let cell = &mut row[Sends::index(&agree, &coords)];
+                let shared = held.shared(wanted);
+                cell.0 += shared;
+                cell.1 += u64::from(shared > 0);
+            }
+            row
+        });
+        let needed = needed.collect();
+        Sends { agree, needed }
+    }
+
+    fn at(&self, source: &DimCuts, coords: &Coords) -> (u64, u64) {
+        self.needed[source.index_at(coords)][Sends::index(&self.agree, coords)]
+    }
+
+    fn index(agree: &[(AxisId, u64)], coords: &Coords) -> usize {
+        agree.iter().fold(0, |index, &(axis, size)| index * size as usize + coords.along(axis) as usize)
+    }
+}

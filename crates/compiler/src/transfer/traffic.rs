@@ -1,0 +1,70 @@
+//! The pattern, the group and the bytes of a whole move.
+
+use super::across::across_grids;
+use super::one_grid::on_one_grid;
+use crate::instr::{Kind, TensorType};
+use crate::layout::{Factor, Layout, Steps};
+
+/// What a whole move sends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Traffic {
+    /// The pattern.
+    pub kind: Kind,
+    /// The mesh axes along which it moves, in mesh order.
+    pub axes: Vec<String>,
+    /// How many devices take part in one group.
+    pub group: u64,
+    /// Bytes sent, the most of one device.
+    pub bytes_per_device: u64,
+    /// Bytes sent by all devices.
+    pub bytes_total: u64,
+    /// Messages that a device sends or waits for one after another: the logarithm of the group where
+    /// a tree or a doubling does it, the number of partners where each needs its own.
+    pub messages: u64,
+}
+
+impl Traffic {
+    /// What a move from one layout to another sends. A move inside a loop is taken as a whole: all its
+    /// steps together.
+    pub fn of(source: &TensorType, target: &TensorType) -> Traffic {
+        let (source, target) = (all_steps(source), all_steps(target));
+        if source.layout.mesh().same_grid(target.layout.mesh()) {
+            on_one_grid(&source, &target)
+        } else {
+            across_grids(&source, &target)
+        }
+    }
+
+    /// Nothing is sent.
+    pub(super) fn none() -> Traffic {
+        Traffic { kind: Kind::Local, axes: Vec::new(), group: 1, bytes_per_device: 0, bytes_total: 0, messages: 0 }
+    }
+
+    /// The messages of a pattern in a group, if a device has so many partners.
+    pub(super) fn messages_of(kind: Kind, group: u64, partners: u64) -> u64 {
+        let rounds = u64::from(group.max(1).next_power_of_two().trailing_zeros());
+        match kind {
+            Kind::Local => 0,
+            Kind::AllGather
+            | Kind::ReduceScatter
+            | Kind::Broadcast
+            | Kind::Reduce
+            | Kind::Gather
+            | Kind::Scatter => rounds,
+            Kind::AllReduce => 2 * rounds,
+            Kind::Permute | Kind::SendRecv => 1,
+            Kind::AllToAll | Kind::Redistribute => partners.max(1),
+        }
+    }
+}
+
+/// The same type with every running step taken as all steps together.
+fn all_steps(ty: &TensorType) -> TensorType {
+    let layout: Layout = ty.layout.map_factors(|_, factor| {
+        vec![match factor {
+            Factor::Step(count, _) => Factor::Stream(Steps::Count(*count)),
+            other => other.clone(),
+        }]
+    });
+    TensorType { layout, ..ty.clone() }
+}
