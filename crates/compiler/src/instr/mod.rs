@@ -6,10 +6,6 @@
 //! * [`Move`]: the elements of one value go from one layout to another. What is sent to whom follows
 //!   from the two layouts alone (see [`transfer`](crate::transfer)); the [`Kind`] names the pattern.
 
-mod text;
-
-pub use text::{FormParser, FormError};
-
 use crate::dtype::{DType, Number};
 use crate::layout::Layout;
 use crate::op::{Op, Space};
@@ -80,6 +76,8 @@ pub struct Move<V> {
     pub axes: Vec<String>,
     /// How many devices take part in one group.
     pub group: u64,
+    /// Why it moves: a sentence for `explain`, printed behind `because`; empty for a copy.
+    pub because: String,
 }
 
 /// The pattern of a move, by what moves between index maps and device sets.

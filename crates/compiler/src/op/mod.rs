@@ -11,7 +11,7 @@ mod space;
 pub mod table;
 
 pub use pattern::{Group, Pattern};
-pub use space::{DimUse, Space, SpaceDim, SpaceId, space, space_of};
+pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
 pub use table::{OpRow, row, row_of};
 
 use crate::dtype::{Combine, DType, Number};

@@ -21,7 +21,6 @@ use super::pattern::Group;
 use super::{Op, Pattern};
 use crate::dtype::Combine;
 use crate::id::{Table, id};
-use crate::program::{Operand, Program, Sizes, ValueId};
 
 id! {
     /// A dim of an iteration space.
@@ -80,26 +79,6 @@ impl Space {
             None => self.dims.push(SpaceDim { name: name.into(), size, usage }),
         }
     }
-}
-
-/// The iteration space of the operation that gives `value`; sizes are bound.
-///
-/// # Panics
-/// If `value` is an input: inputs are not computed.
-pub fn space_of(program: &Program, sizes: &Sizes, value: ValueId) -> Space {
-    let apply = program.apply(value).expect("only results have an iteration space");
-    let dims_of = |v: ValueId| -> Vec<(String, u64)> {
-        program.values[v].dims.iter().map(|&d| (program.dims[d].name.clone(), sizes[d])).collect()
-    };
-    let operands: Vec<_> = apply
-        .operands
-        .iter()
-        .map(|operand| match operand {
-            Operand::Value(v) => dims_of(*v),
-            Operand::Number(_) => Vec::new(),
-        })
-        .collect();
-    space(&apply.op, &operands, &dims_of(value))
 }
 
 /// The iteration space of an operation on operands with these dims and sizes (a number has none).

@@ -24,7 +24,7 @@ pub use sizes::{SizeSource, Sizes};
 use crate::diagnostic::Span;
 use crate::dtype::{DType, Number};
 use crate::id::{Table, id};
-use crate::op::Op;
+use crate::op::{Op, Space};
 
 id! {
     /// A dim of a program: a name with one size.
@@ -147,6 +147,25 @@ impl Program {
     /// Whether a value is an input.
     pub fn is_input(&self, value: ValueId) -> bool {
         self.apply(value).is_none()
+    }
+
+    /// The dims of a value with their sizes.
+    pub fn sized_dims(&self, value: ValueId, sizes: &Sizes) -> Vec<(String, u64)> {
+        self.values[value].dims.iter().map(|&d| (self.dims[d].name.clone(), sizes[d])).collect()
+    }
+
+    /// The iteration space of the operation that gives a value; `None` for an input.
+    pub fn space(&self, value: ValueId, sizes: &Sizes) -> Option<Space> {
+        let apply = self.apply(value)?;
+        let operands: Vec<_> = apply
+            .operands
+            .iter()
+            .map(|operand| match operand {
+                Operand::Value(v) => self.sized_dims(*v, sizes),
+                Operand::Number(_) => Vec::new(),
+            })
+            .collect();
+        Some(crate::op::space(&apply.op, &operands, &self.sized_dims(value, sizes)))
     }
 
     /// For each value, whether an output needs it.
