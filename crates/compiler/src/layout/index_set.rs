@@ -58,6 +58,50 @@ impl IndexSet {
     pub fn intersect(&self, other: &IndexSet) -> IndexSet {
         IndexSet::from_blocks(common(self, other))
     }
+
+    /// The indices that at least one of the sets has.
+    pub fn union(&self, other: &IndexSet) -> IndexSet {
+        let (mut first, mut second) = (self.intervals.iter().peekable(), other.intervals.iter().peekable());
+        let mut intervals: Vec<(u64, u64)> = Vec::new();
+        while let Some(&(start, end)) = match (first.peek(), second.peek()) {
+            (Some(a), Some(b)) if b.0 < a.0 => second.next(),
+            (Some(_), _) => first.next(),
+            (None, _) => second.next(),
+        } {
+            match intervals.last_mut() {
+                Some(last) if last.1 >= start => last.1 = last.1.max(end),
+                _ => intervals.push((start, end)),
+            }
+        }
+        IndexSet { intervals }
+    }
+
+    /// The indices that the other set does not have.
+    pub fn minus(&self, other: &IndexSet) -> IndexSet {
+        let mut left = Vec::new();
+        let mut taken = other.intervals.iter().copied().peekable();
+        for &(mut start, end) in &self.intervals {
+            while let Some(&(from, to)) = taken.peek().filter(|taken| taken.0 < end) {
+                if start < from {
+                    left.push((start, from));
+                }
+                start = start.max(to);
+                if to > end {
+                    break;
+                }
+                taken.next();
+            }
+            if start < end {
+                left.push((start, end));
+            }
+        }
+        IndexSet { intervals: left }
+    }
+
+    /// Whether the other set has all indices of this one.
+    pub fn is_subset(&self, other: &IndexSet) -> bool {
+        self.shared(other) == self.count()
+    }
 }
 
 /// A run of indices that two pieces share: where it lies in each, and how long it is.
@@ -146,6 +190,20 @@ mod tests {
         );
         assert_eq!(a.shared(&b), 2);
         assert_eq!(a.intersect(&b), IndexSet::from_blocks([(1, 2), (5, 6)]));
+    }
+
+    #[test]
+    fn set_algebra_agrees_with_single_indices() {
+        // Every pair of subsets of 0..6, as bits.
+        let set = |bits: u32| IndexSet::from_blocks((0..6).filter(|i| bits >> i & 1 == 1).map(|i| (i, i + 1)));
+        for a in 0..64 {
+            for b in 0..64 {
+                assert_eq!(set(a).union(&set(b)), set(a | b));
+                assert_eq!(set(a).minus(&set(b)), set(a & !b));
+                assert_eq!(set(a).intersect(&set(b)), set(a & b));
+                assert_eq!(set(a).is_subset(&set(b)), a & !b == 0);
+            }
+        }
     }
 
     #[test]

@@ -18,10 +18,13 @@
 mod equal;
 mod index_set;
 mod piece;
+mod reach;
+mod region;
 mod text;
 
 pub use index_set::{IndexSet, Overlap, overlap};
 pub use piece::{DimCuts, Place};
+pub use region::{Region, box_intersection, is_empty_box};
 pub use text::LayoutText;
 
 use crate::dtype::Combine;

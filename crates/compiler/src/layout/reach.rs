@@ -1,0 +1,150 @@
+//! What all devices of a mesh hold together at a step, and how large a piece can be.
+//!
+//! A mesh axis deals every block out to its coordinates and loses nothing, so what all devices hold
+//! together depends on the [`Factor::Step`] factors alone:
+//!
+//! ```text
+//!   s/tp/step(2, i0) on tp = 2, 8 indices     blocks of tp: [0,4) [4,8)
+//!   i0 = 0   [0,2) [4,6)
+//!   i0 = 1   [2,4) [6,8)
+//! ```
+//!
+//! That is why questions about all devices (is everything written, do two accesses meet) need no walk
+//! over them: an element is held by some device exactly if it is in the reach.
+
+use super::{Cuts, Factor, IndexSet, Layout};
+use crate::id::Id;
+use crate::mesh::Mesh;
+use std::ops::Range;
+
+impl Layout {
+    /// The indices that some device holds at some of the given steps (a range for each counter, by
+    /// step id; a counter without one counts as running through), one set a dim of the given sizes.
+    pub fn reach(&self, sizes: &[u64], steps: &[Range<u64>]) -> Vec<IndexSet> {
+        let dims = self.cuts.iter().zip(sizes);
+        dims.map(|(factors, &size)| reach_of(factors, &self.mesh, size, steps)).collect()
+    }
+
+    /// How many indices the largest piece has, over all devices and steps, for each dim of the given
+    /// sizes.
+    ///
+    /// The first of several ceil pieces is the largest, and a larger block has a larger first piece;
+    /// so the largest piece is at coordinate 0 and step 0, or where given sizes are largest.
+    pub fn largest_piece(&self, sizes: &[u64]) -> Vec<u64> {
+        let dims = self.cuts.iter().zip(sizes);
+        dims.map(|(factors, &size)| largest_of(factors, &self.mesh, size)).collect()
+    }
+}
+
+fn reach_of(factors: &Cuts, mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> IndexSet {
+    // What follows the last step factor only cuts finer.
+    let last = factors.iter().rposition(|f| matches!(f, Factor::Step(..)));
+    let deciding = last.map_or(0, |last| last + 1);
+    let mut blocks = vec![(0, size)];
+    for factor in &factors[..deciding] {
+        blocks = match factor {
+            Factor::Axis(axis) => cut_all(&blocks, |b| ceil_cuts(b, 0..mesh.size(*axis), mesh.size(*axis))),
+            Factor::Sizes(_, sizes) => cut_all(&blocks, |b| given_cuts(b, sizes)),
+            Factor::Local(count) => cut_all(&blocks, |b| ceil_cuts(b, 0..*count, *count)),
+            Factor::Stream(steps) => cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size))),
+            Factor::Step(count, step) => {
+                let range = steps.get(step.index()).cloned().unwrap_or(0..*count);
+                cut_all(&blocks, |b| ceil_cuts(b, range.clone(), *count))
+            }
+        };
+    }
+    IndexSet::from_blocks(blocks)
+}
+
+fn largest_of(factors: &Cuts, mesh: &Mesh, size: u64) -> u64 {
+    let mut blocks = vec![(0, size)];
+    for factor in factors {
+        blocks = match factor {
+            Factor::Axis(axis) => cut_all(&blocks, |b| ceil_cuts(b, 0..1, mesh.size(*axis))),
+            Factor::Sizes(_, sizes) => {
+                let largest = sizes.iter().copied().max().unwrap_or(0);
+                cut_all(&blocks, |(start, end)| vec![(start, end.min(start.saturating_add(largest)))])
+            }
+            Factor::Step(count, _) => cut_all(&blocks, |b| ceil_cuts(b, 0..1, *count)),
+            Factor::Local(count) => cut_all(&blocks, |b| ceil_cuts(b, 0..*count, *count)),
+            Factor::Stream(steps) => cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size))),
+        };
+    }
+    blocks.iter().map(|(start, end)| end - start).sum()
+}
+
+fn cut_all(blocks: &[(u64, u64)], cut: impl Fn((u64, u64)) -> Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    blocks.iter().flat_map(|&block| cut(block)).collect()
+}
+
+/// Those of the `count` ceil pieces of a block that are in a range and not empty.
+fn ceil_cuts((start, end): (u64, u64), pieces: Range<u64>, count: u64) -> Vec<(u64, u64)> {
+    let piece = (end - start).div_ceil(count.max(1));
+    let at = |n: u64| start.saturating_add(n.saturating_mul(piece)).min(end);
+    pieces.map(|n| (at(n), at(n.saturating_add(1)))).take_while(|(from, to)| from < to).collect()
+}
+
+/// The given pieces of a block.
+fn given_cuts((start, end): (u64, u64), sizes: &[u64]) -> Vec<(u64, u64)> {
+    let mut at = start;
+    let cut = |&size: &u64| {
+        let from = at;
+        at = at.saturating_add(size).min(end);
+        (from, at)
+    };
+    sizes.iter().map(cut).filter(|(from, to)| from < to).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DimCuts, StepId, Steps};
+    use super::*;
+    use crate::mesh::{AxisId, Mesh};
+    use std::sync::Arc;
+
+    /// Lists of factors with steps before, between and after all others, on `a = 2, b = 3`.
+    fn samples() -> Vec<Cuts> {
+        let (a, b) = (AxisId::new(0), AxisId::new(1));
+        let step = |count| Factor::Step(count, StepId::new(0));
+        vec![
+            vec![],
+            vec![step(3)],
+            vec![step(3), Factor::Axis(b)],
+            vec![Factor::Axis(b), step(2)],
+            vec![Factor::Axis(a), step(2), Factor::Axis(b)],
+            vec![Factor::Local(2), step(4), Factor::Axis(a)],
+            vec![Factor::Stream(Steps::Count(3)), Factor::Axis(a), step(2)],
+            vec![Factor::Sizes(b, Arc::from([4, 0, 9])), step(2)],
+            vec![Factor::Sizes(b, Arc::from([1, 5, 7])), Factor::Axis(a)],
+        ]
+    }
+
+    fn mesh() -> Arc<Mesh> {
+        Arc::new(Mesh::new("m", [("a".into(), 2), ("b".into(), 3)], None).expect("a small mesh"))
+    }
+
+    #[test]
+    fn the_reach_is_the_union_of_all_pieces() {
+        for cuts in samples() {
+            let layout = Layout::new(mesh(), vec![cuts.clone()], vec![]).expect("each axis stands once");
+            for step in 0..4 {
+                let all = DimCuts::new(&layout, 0, 13, &[step]);
+                let union = all.pieces().iter().fold(IndexSet::default(), |union, piece| union.union(piece));
+                assert_eq!(layout.reach(&[13], &[step..step + 1]), [union], "{cuts:?} at {step}");
+            }
+            assert_eq!(layout.reach(&[13], &[0..4]), [IndexSet::range(0, 13)], "{cuts:?} over all steps");
+        }
+    }
+
+    #[test]
+    fn no_piece_is_larger_than_the_largest() {
+        for cuts in samples() {
+            let layout = Layout::new(mesh(), vec![cuts.clone()], vec![]).expect("each axis stands once");
+            let pieces = (0..4).flat_map(|step| {
+                let all = DimCuts::new(&layout, 0, 13, &[step]);
+                all.pieces().iter().map(IndexSet::count).collect::<Vec<_>>()
+            });
+            assert_eq!(layout.largest_piece(&[13]), [pieces.max().unwrap_or(0)], "{cuts:?}");
+        }
+    }
+}
