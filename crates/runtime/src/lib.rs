@@ -1,3 +1,4 @@
 //! Runs what the compiler plans: tensors, kernels, communication, executors.
 
+pub mod files;
 pub mod tensor;

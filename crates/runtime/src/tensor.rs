@@ -100,7 +100,7 @@ impl Tensor {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.shape.iter().product::<u64>() as usize
+        self.bytes().len() / self.dtype.size() as usize
     }
 
     /// Whether there is no element.

@@ -1,0 +1,161 @@
+//! Writing arrays: beside the target first, renamed when everything has succeeded.
+//!
+//! ```text
+//!  write_npy(y.npy)           .y.npy.4711.partial ──┐
+//!  write_safetensors(o.st)    .o.st.4711.partial  ──┴─ commit ─▶ y.npy, o.st
+//! ```
+//!
+//! Dropped without `commit`, nothing is left: a target is never seen half written, and a run that fails
+//! leaves what was there before.
+
+use super::npy;
+use super::safetensors::{self, Entry};
+use crate::tensor::Tensor;
+use shardweave_compiler::diagnostic::{Code, Diagnostic};
+use shardweave_compiler::dtype::DType;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A file format for outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// One array.
+    Npy,
+    /// Arrays by name.
+    Safetensors,
+}
+
+impl Format {
+    /// An error if the format has no such element type.
+    pub fn takes(self, dtype: DType, path: &Path) -> Result<(), Diagnostic> {
+        if self == Format::Npy && npy::header(dtype, &[]).is_none() {
+            let message = format!("file `{}`: the `.npy` format has no {dtype}", path.display());
+            let help = "write it with `--outputs FILE.safetensors`, or `cast` the output to f32";
+            return Err(Diagnostic::general(Code::FormatDType, message).help(help));
+        }
+        Ok(())
+    }
+}
+
+/// Files being written.
+#[derive(Debug, Default)]
+pub struct OutputFiles {
+    staged: Vec<Staged>,
+}
+
+/// A file beside its target. Removed when dropped, unless it has been renamed.
+#[derive(Debug)]
+struct Staged {
+    target: PathBuf,
+    beside: PathBuf,
+}
+
+impl OutputFiles {
+    /// Nothing written yet.
+    pub fn new() -> OutputFiles {
+        OutputFiles::default()
+    }
+
+    /// Finds out, before there is anything to write, whether a file can be written there.
+    pub fn probe(path: &Path) -> Result<(), Diagnostic> {
+        Staged::create(path).map(|_removed_at_once| ()).map_err(|error| cannot(path, &error))
+    }
+
+    /// Writes an array beside `path`.
+    pub fn write_npy(&mut self, path: &Path, tensor: &Tensor) -> Result<(), Diagnostic> {
+        Format::Npy.takes(tensor.dtype(), path)?;
+        let header = npy::header(tensor.dtype(), tensor.shape());
+        let header = header.ok_or_else(|| cannot(path, &io::Error::other("the array has too many dims")))?;
+        self.write(path, &[&header, tensor.bytes()])
+    }
+
+    /// Writes arrays by name beside `path`.
+    pub fn write_safetensors(&mut self, path: &Path, tensors: &[(&str, &Tensor)]) -> Result<(), Diagnostic> {
+        let mut sorted = tensors.to_vec();
+        sorted.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.dtype().size()));
+        let entries: Vec<Entry> = sorted
+            .iter()
+            .map(|(name, tensor)| Entry {
+                name: (*name).to_owned(),
+                dtype: tensor.dtype(),
+                shape: tensor.shape().to_vec(),
+                bytes: tensor.bytes().len(),
+            })
+            .collect();
+        let header = safetensors::header(&entries).map_err(|why| cannot(path, &io::Error::other(why)))?;
+        let parts = std::iter::once(header.as_slice()).chain(sorted.iter().map(|(_, tensor)| tensor.bytes()));
+        self.write(path, &parts.collect::<Vec<_>>())
+    }
+
+    fn write(&mut self, path: &Path, parts: &[&[u8]]) -> Result<(), Diagnostic> {
+        let write = || {
+            let (staged, mut file) = Staged::create(path)?;
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            file.sync_all()?;
+            Ok(staged)
+        };
+        self.staged.push(write().map_err(|error| cannot(path, &error))?);
+        Ok(())
+    }
+
+    /// Renames all files to their targets. If one cannot be, none is left.
+    pub fn commit(mut self) -> Result<(), Diagnostic> {
+        for done in 0..self.staged.len() {
+            let Staged { target, beside } = &self.staged[done];
+            if let Err(error) = fs::rename(beside, target) {
+                let told = cannot(target, &error);
+                for renamed in &self.staged[..done] {
+                    let _ = fs::remove_file(&renamed.target); // the error that is told is the first one
+                }
+                return Err(told);
+            }
+        }
+        self.staged.iter_mut().for_each(Staged::keep);
+        Ok(())
+    }
+}
+
+impl Staged {
+    fn create(path: &Path) -> io::Result<(Staged, File)> {
+        // Through a symbolic link the file is written that it points to.
+        let target = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_owned() };
+        match fs::metadata(&target) {
+            Ok(there) if !there.is_file() => {
+                return Err(io::Error::other("there is something that is no file"));
+            }
+            Ok(there) if there.permissions().readonly() => return Err(io::ErrorKind::PermissionDenied.into()),
+            _ => {}
+        }
+        let name = target.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
+        for attempt in 0_u32.. {
+            let mut hidden = std::ffi::OsString::from(".");
+            hidden.push(name);
+            hidden.push(format!(".{}.{attempt}.partial", std::process::id()));
+            let beside = target.with_file_name(hidden);
+            match File::create_new(&beside) {
+                Ok(file) => return Ok((Staged { target, beside }, file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        unreachable!("the loop ends at the latest after its thousandth attempt")
+    }
+
+    /// There is nothing left to remove.
+    fn keep(&mut self) {
+        self.beside = PathBuf::new();
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.beside.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.beside); // it may have been renamed, or never been there
+        }
+    }
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::general(Code::FileWrite, format!("file `{}` cannot be written: {error}", path.display()))
+}
