@@ -1,4 +1,5 @@
 //! Runs what the compiler plans: tensors, kernels, communication, executors.
 
 pub mod files;
+pub mod kernels;
 pub mod tensor;

@@ -1,0 +1,264 @@
+//! Contractions: `linear`, `matmul`, `einsum`.
+//!
+//! Two operands at a time, every dim of them has one of four roles, and after folding most products
+//! are one matrix product, or a few in a loop, right where the operands and the result lie:
+//!
+//! ```text
+//!                in a   in b   in c
+//!   batch         x      x      x     a loop around the products
+//!   m             x             x     rows of the result
+//!   n                    x      x     columns of the result
+//!   k             x      x            summed
+//!
+//!   einsum("b s n h, b t n h -> b n s t")     batch b n   m s   n t   k h     b*n products s x h x t
+//! ```
+//!
+//! A role whose dims do not fold into one loop keeps its longest loop in the matrix product and turns
+//! the others into loops around it. Where that would leave tiny products, the operands are first
+//! brought into the order batch m k and batch k n. Dims that one operand has alone and the result does
+//! not have are summed before.
+
+use super::arithmetic::Arithmetic;
+use super::copy::copy_elements;
+use super::product::{Onto, Product, Size, Strides};
+use super::reduce::{Add, fold_dims};
+use super::tile::{Feed, tiles};
+use super::walk::{Dense, Frame, Nest};
+use super::wide::{Sink, Source, Wide, with_real};
+use super::{Input, Output};
+use shardweave_compiler::op::SpaceId;
+use std::borrow::Cow;
+
+/// `linear(x, w)` and `linear(x, w, b)`: the bias is added before the one rounding.
+pub(super) fn linear(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>) {
+    with_real!(operands[0].dtype(), T => {
+        let bias = operands.get(2).map(|bias| Feed::<T>::new(frame, 2, bias));
+        contract::<T>(frame, &operands[..2], bias, out);
+    });
+}
+
+/// `matmul` and `einsum`.
+pub(super) fn product(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>) {
+    with_real!(operands[0].dtype(), T => contract::<T>(frame, operands, None, out));
+}
+
+/// One factor of a product.
+struct Term<'a, T: Wide> {
+    data: Cow<'a, [T]>,
+    dims: Dense,
+}
+
+impl<'a, T: Product> Term<'a, T> {
+    fn new(frame: &Frame<'_>, index: usize, input: &Input<'a>) -> Term<'a, T> {
+        let Input::Piece { bytes, dtype } = *input else {
+            unreachable!("the compiler lets no number into a contraction");
+        };
+        let dims = frame.operands[index].clone();
+        let data = match Source::<T>::new(bytes, dtype) {
+            Source::Same(all) => Cow::Borrowed(all),
+            halves => {
+                let mut all = vec![T::zeroed(); dims.len()];
+                halves.gather(0, 1, &mut all);
+                Cow::Owned(all)
+            }
+        };
+        Term { data, dims }
+    }
+
+    /// Sums the dims that nobody else wants.
+    fn only(self, frame: &Frame<'_>, wanted: impl Fn(SpaceId) -> bool) -> Term<'a, T> {
+        if self.dims.ids().all(&wanted) {
+            return self;
+        }
+        let dims = frame.dense(self.dims.ids().filter(|&dim| wanted(dim)));
+        let mut sums = vec![T::zeroed(); dims.len()];
+        fold_dims::<T, Add>(frame, &self.dims, &Source::Same(&self.data), &dims, &mut sums);
+        Term { data: Cow::Owned(sums), dims }
+    }
+
+    /// The same elements in another order of dims.
+    fn ordered(&self, frame: &Frame<'_>, dims: Dense) -> Term<'static, T> {
+        let mut data = vec![T::zeroed(); dims.len()];
+        copy_elements(frame.nest(dims.ids(), [&dims, &self.dims]), [0, 0], &mut data, &self.data);
+        Term { data: Cow::Owned(data), dims }
+    }
+}
+
+/// The product of all operands, summed over the dims that the result does not have.
+fn contract<T: Product>(
+    frame: &Frame<'_>,
+    operands: &[Input<'_>],
+    bias: Option<Feed<'_, T>>,
+    out: Output<'_>,
+) {
+    let terms = operands.iter().enumerate().map(|(index, input)| Term::new(frame, index, input));
+    let mut sink = Sink::<T>::new(out.bytes, out.dtype);
+    if let Sink::Same(result) = &mut sink {
+        multiply_all(frame, terms.collect(), result);
+        add_bias(bias, result);
+    } else {
+        let mut result = vec![T::zeroed(); frame.result.len()];
+        multiply_all(frame, terms.collect(), &mut result);
+        add_bias(bias, &mut result);
+        sink.scatter(0, 1, &result);
+    }
+}
+
+fn add_bias<T: Product>(bias: Option<Feed<'_, T>>, result: &mut [T]) {
+    let Some(mut bias) = bias else { return };
+    for tile in tiles(result.len()) {
+        let bias = bias.tile(&tile);
+        result[tile].iter_mut().zip(bias).for_each(|(y, &b)| *y += b);
+    }
+}
+
+/// From left to right, two at a time; each product keeps the dims that a later operand or the result has.
+fn multiply_all<T: Product>(frame: &Frame<'_>, terms: Vec<Term<'_, T>>, result: &mut [T]) {
+    let mut rest = terms.into_iter();
+    let mut left = rest.next().expect("a contraction has an operand");
+    while let Some(right) = rest.next() {
+        let wanted_later =
+            |dim| frame.result.has(dim) || rest.as_slice().iter().any(|term| term.dims.has(dim));
+        let last = rest.as_slice().is_empty();
+        let a = left.only(frame, |dim| wanted_later(dim) || right.dims.has(dim));
+        let b = right.only(frame, |dim| wanted_later(dim) || a.dims.has(dim));
+        if last {
+            return multiply(frame, &a, &b, &frame.result, result);
+        }
+        let roles = Roles::new(&a.dims, &b.dims, wanted_later);
+        let dims = frame.dense(roles.batch.into_iter().chain(roles.m).chain(roles.n));
+        let mut data = vec![T::zeroed(); dims.len()];
+        multiply(frame, &a, &b, &dims, &mut data);
+        left = Term { data: Cow::Owned(data), dims };
+    }
+    let sum = left.only(frame, |dim| frame.result.has(dim));
+    let nest = frame.nest(frame.result.ids(), [&frame.result, &sum.dims]);
+    copy_elements(nest, [0, 0], result, &sum.data);
+}
+
+/// The dims of two operands by their roles, each role in the order of the operand that has it first.
+struct Roles {
+    batch: Vec<SpaceId>,
+    m: Vec<SpaceId>,
+    n: Vec<SpaceId>,
+    k: Vec<SpaceId>,
+}
+
+impl Roles {
+    fn new(a: &Dense, b: &Dense, kept: impl Fn(SpaceId) -> bool) -> Roles {
+        let (shared, m): (Vec<_>, Vec<_>) = a.ids().partition(|&dim| b.has(dim));
+        let (batch, k) = shared.into_iter().partition(|&dim| kept(dim));
+        Roles { batch, m, n: b.ids().filter(|&dim| !a.has(dim)).collect(), k }
+    }
+
+    /// The kept roles in the order in which `c` has them.
+    fn in_order_of(a: &Dense, b: &Dense, c: &Dense) -> Roles {
+        let roles = Roles::new(a, b, |dim| c.has(dim));
+        let order = |role: Vec<SpaceId>| c.ids().filter(|dim| role.contains(dim)).collect();
+        Roles { batch: order(roles.batch), m: order(roles.m), n: order(roles.n), k: roles.k }
+    }
+}
+
+/// A product of fewer multiplications than this is not worth a call of its own, if there are many.
+const TINY: usize = 16 * 16 * 16;
+
+/// `c = a b` with the dims of `c`; every dim of `a` and of `b` is shared or kept.
+fn multiply<T: Product>(frame: &Frame<'_>, a: &Term<'_, T>, b: &Term<'_, T>, c_dims: &Dense, c: &mut [T]) {
+    let roles = Roles::in_order_of(&a.dims, &b.dims, c_dims);
+    if roles.k.is_empty() {
+        let nest = frame.nest(c_dims.ids(), [c_dims, &a.dims, &b.dims]);
+        let summed = frame.space.dims.keys().any(|dim| !frame.result.has(dim));
+        let zero = if summed { T::real(0.0) } else { T::ZERO };
+        return multiply_elements(nest, c, &a.data, &b.data, zero);
+    }
+    let mut plan = Plan::new(frame, &roles, [&a.dims, &b.dims, c_dims]);
+    if plan.calls_per_batch() > 1 && plan.multiplications_per_call() < TINY {
+        let Roles { batch, m, n, k } = &roles;
+        let join = |roles: [&Vec<SpaceId>; 3]| frame.dense(roles.into_iter().flatten().copied());
+        let (a, b) = (a.ordered(frame, join([batch, m, k])), b.ordered(frame, join([batch, k, n])));
+        let dims = join([batch, m, n]);
+        let mut data = vec![T::zeroed(); dims.len()];
+        plan = Plan::new(frame, &roles, [&a.dims, &b.dims, &dims]);
+        plan.run(&a.data, &b.data, &mut data);
+        copy_elements(frame.nest(c_dims.ids(), [c_dims, &dims]), [0, 0], c, &data);
+    } else {
+        plan.run(&a.data, &b.data, c);
+    }
+}
+
+/// No dim is summed here: the products of elements.
+///
+/// `zero` is added to each. A contraction that sums never gives -0, whatever is summed where: it is
+/// then 0. If nothing at all is summed it is -0, which changes nothing.
+fn multiply_elements<T: Arithmetic>(mut nest: Nest<3>, c: &mut [T], a: &[T], b: &[T], zero: T) {
+    let inner = nest.take_innermost();
+    let [c_step, a_step, b_step] = inner.strides;
+    for [c_at, a_at, b_at] in nest.offsets() {
+        for i in 0..inner.extent {
+            c[c_at + i * c_step] = a[a_at + i * a_step].times(b[b_at + i * b_step]).plus(zero);
+        }
+    }
+}
+
+/// Loops around one matrix product. The arrays of all nests are a, b and c.
+struct Plan {
+    /// Batch dims, and what did not fold of m and n.
+    around: Nest<3>,
+    /// What did not fold of k: products that are added up.
+    added: Nest<3>,
+    batches: usize,
+    size: Size,
+    a: Strides,
+    b: Strides,
+    c: Strides,
+}
+
+impl Plan {
+    fn new(frame: &Frame<'_>, roles: &Roles, pieces: [&Dense; 3]) -> Plan {
+        let batch = frame.nest(roles.batch.iter().copied(), pieces);
+        let mut of_role = [&roles.m, &roles.n, &roles.k].map(|role| frame.nest(role.iter().copied(), pieces));
+        let [m, n, k] = of_role.each_mut().map(|nest| {
+            let longest = (0..nest.loops().len()).max_by_key(|&i| nest.loops()[i].extent);
+            nest.take(longest)
+        });
+        let [m_rest, n_rest, added] = of_role;
+        let around = [&batch, &m_rest, &n_rest].into_iter().flat_map(|nest| nest.loops().iter().copied());
+        let at = |array: usize, rows: [usize; 3], columns: [usize; 3]| Strides {
+            start: 0,
+            rows: rows[array],
+            columns: columns[array],
+        };
+        Plan {
+            around: Nest::new(around),
+            added,
+            batches: batch.turns(),
+            size: Size { m: m.extent, k: k.extent, n: n.extent },
+            a: at(0, m.strides, k.strides),
+            b: at(1, k.strides, n.strides),
+            c: at(2, m.strides, n.strides),
+        }
+    }
+
+    fn calls_per_batch(&self) -> usize {
+        (self.around.turns() * self.added.turns()).checked_div(self.batches).unwrap_or(0)
+    }
+
+    fn multiplications_per_call(&self) -> usize {
+        self.size.m * self.size.k * self.size.n
+    }
+
+    fn run<T: Product>(&self, a: &[T], b: &[T], c: &mut [T]) {
+        if self.added.turns() == 0 {
+            return c.fill(T::real(0.0));
+        }
+        for [a_at, b_at, c_at] in self.around.offsets() {
+            let mut onto = Onto::Nothing;
+            for [a_step, b_step, _] in self.added.offsets() {
+                let a = (a, Strides { start: a_at + a_step, ..self.a });
+                let b = (b, Strides { start: b_at + b_step, ..self.b });
+                T::product(self.size, a, b, (&mut *c, Strides { start: c_at, ..self.c }), onto);
+                onto = Onto::Result;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Operations that look at which indices a device holds: `iota` and `embedding`.
+
+use super::arithmetic::Arithmetic;
+use super::walk::Frame;
+use super::wide::{Sink, Source, elements_mut, with_wide};
+use super::{Input, KernelError, Output};
+use shardweave_compiler::dtype::DType;
+use shardweave_compiler::id::Id;
+use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::op::SpaceId;
+
+/// `iota(d)`: the global indices held of its one dim.
+pub(super) fn iota(frame: &Frame<'_>, out: Output<'_>) {
+    let out = elements_mut::<i64>(out.bytes);
+    for (y, index) in out.iter_mut().zip(frame.held[0].iter()) {
+        *y = index as i64;
+    }
+}
+
+/// `embedding(ids, table)`. Rows that this device does not hold give the identity of addition: adding
+/// up the results of all devices that hold a part of the table changes no bit of a row.
+pub(super) fn embedding(
+    frame: &Frame<'_>,
+    operands: &[Input<'_>],
+    out: Output<'_>,
+) -> Result<(), KernelError> {
+    let [Input::Piece { bytes: ids, dtype: ids_type }, Input::Piece { bytes: table, dtype }] = *operands
+    else {
+        unreachable!("the compiler lets no number into `embedding`");
+    };
+    let rows = frame.operands[1].dims()[0].dim;
+    let offsets = row_offsets(frame, rows, ids, ids_type)?;
+    with_wide!(dtype, T => gather_rows::<T>(frame, rows, &offsets, &Source::new(table, dtype), out));
+    Ok(())
+}
+
+/// For each id where its row starts in the table's piece; `None` if another device holds it.
+fn row_offsets(
+    frame: &Frame<'_>,
+    rows: SpaceId,
+    ids: &[u8],
+    ids_type: DType,
+) -> Result<Vec<Option<usize>>, KernelError> {
+    let (held, count) = (&frame.held[rows.index()], frame.space.dims[rows].size);
+    let stride = frame.operands[1].stride(rows);
+    let offset = |id: i64| match u64::try_from(id) {
+        Ok(row) if row < count => Ok(position(held, row).map(|at| at as usize * stride)),
+        _ => Err(KernelError::IdOutOfRange { id, rows: count }),
+    };
+    match ids_type {
+        DType::I32 => bytemuck::cast_slice::<_, i32>(ids).iter().map(|&id| offset(id.into())).collect(),
+        _ => bytemuck::cast_slice::<_, i64>(ids).iter().map(|&id| offset(id)).collect(),
+    }
+}
+
+/// How many indices of the set stand before `index`, if it is in the set.
+fn position(held: &IndexSet, index: u64) -> Option<u64> {
+    let mut before = 0;
+    for &(start, end) in held.intervals() {
+        if index < start {
+            return None;
+        }
+        if index < end {
+            return Some(before + index - start);
+        }
+        before += end - start;
+    }
+    None
+}
+
+fn gather_rows<T: Arithmetic>(
+    frame: &Frame<'_>,
+    rows: SpaceId,
+    offsets: &[Option<usize>],
+    table: &Source<'_, T>,
+    out: Output<'_>,
+) {
+    let [ids, table_dims] = [&frame.operands[0], &frame.operands[1]];
+    let mut sink = Sink::<T>::new(out.bytes, out.dtype);
+    let mut inside = frame.nest(table_dims.ids().filter(|&dim| dim != rows), [table_dims, &frame.result]);
+    let line = inside.take_innermost();
+    let mut buffer = vec![T::ZERO; line.extent];
+    for [id, y] in frame.nest(ids.ids(), [ids, &frame.result]).offsets() {
+        for [x, inner_y] in inside.offsets() {
+            match offsets[id] {
+                Some(row) => table.gather(row + x, line.strides[0], &mut buffer),
+                None => buffer.fill(T::ZERO),
+            }
+            sink.scatter(y + inner_y, line.strides[1], &buffer);
+        }
+    }
+}

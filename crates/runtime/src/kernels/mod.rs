@@ -1,0 +1,136 @@
+//! Kernels: one operation on one device's pieces.
+//!
+//! A piece is a dense row-major array. Its dims are made of the dims of the operation's iteration
+//! space ([`Space`]), and their extents are what the device holds of those dims:
+//!
+//! ```text
+//! y = linear(x, w)    space  s k n   sizes 8 384 1536    held s 0..4, k all, n 768..1536
+//!
+//!   x[s, k]  a piece of 4 x 384      w[n, k]  a piece of 768 x 384     y[s, n]  a piece of 4 x 768
+//! ```
+//!
+//! So a kernel never sees a mesh or a layout. What it sees of the whole array is the space's sizes
+//! (`mean` divides by them) and which indices are held (`embedding` looks rows up in them).
+//!
+//! Numbers: `bf16` and `f16` are read into `f32`, computed there and rounded once when stored; a piece
+//! of a half operation may also be stored as `f32` (partial values are). Integers wrap.
+
+mod arithmetic;
+mod cast;
+mod combine;
+mod contract;
+mod copy;
+mod elementwise;
+mod float;
+mod lane;
+mod lookup;
+mod product;
+mod reduce;
+mod tile;
+mod walk;
+mod wide;
+
+pub use combine::{combine, fill, identity};
+
+use shardweave_compiler::dtype::{DType, Number};
+use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::op::{Op, Space};
+use std::fmt;
+use walk::Frame;
+
+/// What an operation reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A piece, row-major, aligned for its elements.
+    Piece {
+        /// The elements.
+        bytes: &'a [u8],
+        /// How they are stored.
+        dtype: DType,
+    },
+    /// A number, which takes the given type first.
+    Number(Number, DType),
+}
+
+impl Input<'_> {
+    /// How the elements are stored.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Input::Piece { dtype, .. } | Input::Number(_, dtype) => *dtype,
+        }
+    }
+}
+
+/// Where an operation writes: a piece, row-major, aligned for its elements. Every element is written.
+#[derive(Debug)]
+pub struct Output<'a> {
+    /// The elements.
+    pub bytes: &'a mut [u8],
+    /// How they are stored.
+    pub dtype: DType,
+}
+
+/// What goes wrong while computing: something that only the data shows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KernelError {
+    /// An `embedding` was asked for a row that its table does not have.
+    IdOutOfRange {
+        /// The row asked for.
+        id: i64,
+        /// How many rows the whole table has.
+        rows: u64,
+    },
+}
+
+impl fmt::Display for KernelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KernelError::IdOutOfRange { id, rows } = self;
+        write!(f, "the id {id} is outside 0..{rows}, the rows of the table")
+    }
+}
+
+impl std::error::Error for KernelError {}
+
+/// Runs one operation on one device's pieces. `held` says for each dim of the space which indices the
+/// device holds.
+///
+/// # Errors
+/// What only the data shows: an id outside its table.
+///
+/// # Panics
+/// If the pieces do not have the lengths, alignment or types that the space and the operation ask for:
+/// the compiler's checks and the planner's verifier exclude that.
+pub fn compute(
+    op: &Op,
+    space: &Space,
+    held: &[IndexSet],
+    operands: &[Input<'_>],
+    out: Output<'_>,
+) -> Result<(), KernelError> {
+    let frame = Frame::new(space, held);
+    frame.check_lengths(op, operands, &out);
+    match op {
+        Op::Linear => contract::linear(&frame, operands, out),
+        Op::Matmul | Op::Einsum(_) => contract::product(&frame, operands, out),
+        Op::Map(map) => elementwise::map(&frame, *map, &operands[0], out),
+        Op::Zip(zip) => elementwise::zip(&frame, *zip, operands, out),
+        Op::Where => elementwise::choose(&frame, operands, out),
+        Op::Cast(_) => cast::cast(&frame, &operands[0], out),
+        Op::Reduce(reduce, _) => reduce::reduce(&frame, *reduce, &operands[0], out),
+        Op::ArgMax(dim) => lane::argmax(&frame, dim, &operands[0], out),
+        Op::Softmax(dim) => lane::softmax(&frame, dim, &operands[0], out),
+        Op::LogSoftmax(dim) => lane::log_softmax(&frame, dim, &operands[0], out),
+        Op::LayerNorm { dim, eps } => lane::layer_norm(&frame, dim, *eps, operands, out),
+        Op::RmsNorm { dim, eps } => lane::rms_norm(&frame, dim, *eps, operands, out),
+        Op::Rearrange { .. } | Op::Rename(_) | Op::Broadcast { .. } | Op::Reshard => {
+            copy::copy(&frame, &operands[0], out);
+        }
+        Op::Slice { start, .. } => copy::slice(&frame, *start, &operands[0], out),
+        Op::Pad { before, .. } => copy::pad(&frame, *before, &operands[0], out),
+        Op::Concat { .. } => copy::concat(&frame, operands, out),
+        Op::Iota(_) => lookup::iota(&frame, out),
+        Op::Full(number, dtype) => elementwise::full(&frame, *number, *dtype, out),
+        Op::Embedding => return lookup::embedding(&frame, operands, out),
+    }
+    Ok(())
+}
