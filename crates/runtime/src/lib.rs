@@ -1,5 +1,4 @@
 //! Runs what the compiler plans: tensors, kernels, communication, executors.
 
 pub mod files;
-pub mod kernels;
 pub mod tensor;
