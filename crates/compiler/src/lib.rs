@@ -10,9 +10,11 @@
 //! above it.
 #![forbid(unsafe_code)]
 
-pub mod diagnostic;
-pub mod dtype;
 pub mod id;
-pub mod layout;
-pub mod mesh;
+pub mod dtype;
+pub mod diagnostic;
 pub mod text;
+pub mod mesh;
+pub mod layout;
+pub mod op;
+pub mod program;

@@ -2,17 +2,22 @@
 //!
 //! * [`Op`] is one operation with its attributes, as a program holds it.
 //! * [`table`] has one row per operation name: signature, operands, element types, documentation.
+//! * [`parse_call`] and [`print_call`] are the only reader and printer of calls.
 //! * [`Space`] is the iteration space of one application: all its dims, and which of them each
 //!   operand and the result have. Lowering and kernels read the space, not the operation's name.
 
+mod atoms;
 mod pattern;
 mod projection;
 mod space;
 pub mod table;
+mod text;
 
+pub use atoms::{AtomSizes, atom_sizes};
 pub use pattern::{Group, Pattern};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
 pub use table::{OpRow, row, row_of};
+pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, unknown_dtype, usage};
 
 use crate::dtype::{Combine, DType, Number};
 
@@ -153,7 +158,7 @@ pub enum Zip {
 
 impl Zip {
     /// Whether the result is `bool` whatever the operands are.
-    pub fn is_comparison(self) -> bool {
+    pub const fn is_comparison(self) -> bool {
         use Zip::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
         matches!(self, Less | LessEqual | Greater | GreaterEqual | Equal | NotEqual)
     }

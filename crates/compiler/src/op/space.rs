@@ -17,8 +17,7 @@
 //! looks like are its projections. A combined dim that is cut makes the result partial. A whole dim
 //! may not be cut.
 
-use super::pattern::Group;
-use super::{Op, Pattern};
+use super::{Group, Op, Pattern, atom_sizes};
 use crate::dtype::Combine;
 use crate::id::{Table, id};
 
@@ -84,7 +83,7 @@ impl Space {
 /// The iteration space of an operation on operands with these dims and sizes (a number has none).
 pub fn space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)]) -> Space {
     match op {
-        Op::Einsum(pattern) => einsum_space(pattern, operands),
+        Op::Einsum(pattern) => einsum_space(pattern, operands, result),
         Op::Rearrange { pattern, sizes } => rearrange_space(pattern, sizes, &operands[0], result),
         op => named_space(op, operands, result),
     }
@@ -133,8 +132,8 @@ fn named_space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)
     space
 }
 
-/// The pattern names the operands' dims by position.
-fn einsum_space(pattern: &Pattern, operands: &[Vec<(String, u64)>]) -> Space {
+/// The pattern names the operands' dims by position, and the result's dims by name.
+fn einsum_space(pattern: &Pattern, operands: &[Vec<(String, u64)>], result: &[(String, u64)]) -> Space {
     let mut space = Space::default();
     let kept = |name: &str| pattern.result.iter().flat_map(Group::parts).any(|n| n == name);
     for (groups, operand) in pattern.operands.iter().zip(operands) {
@@ -148,47 +147,39 @@ fn einsum_space(pattern: &Pattern, operands: &[Vec<(String, u64)>]) -> Space {
         }
         space.operands.push(dims);
     }
-    space.result =
-        pattern.result.iter().map(|group| group.parts().iter().filter_map(|name| space.dim(name)).collect()).collect();
+    space.result = result.iter().map(|(name, _)| space.dim(name).into_iter().collect()).collect();
     space
 }
 
-/// The atoms of the pattern are the space; one atom of each group may take the size that is left.
+/// The atoms of the pattern are the space. The result's dims may stand in another order than the
+/// pattern's, so they are found by name.
 fn rearrange_space(
     pattern: &Pattern,
     given: &[(String, u64)],
     operand: &[(String, u64)],
     result: &[(String, u64)],
 ) -> Space {
-    let mut known: Vec<(String, u64)> = given.to_vec();
-    for (group, (_, size)) in pattern.result.iter().zip(result) {
-        if let Group::Name(name) = group {
-            known.push((name.clone(), *size));
-        }
-    }
-    let size_of = |known: &[(String, u64)], name: &str| known.iter().find(|(n, _)| n == name).map(|(_, s)| *s);
-    // A merged dim of either side fixes the one atom of it whose size nothing else says.
-    let sides = [(&pattern.operands[0], operand), (&pattern.result, result)];
-    for _ in 0..2 {
-        for (groups, dims) in sides {
-            for (group, (_, size)) in groups.iter().zip(dims) {
-                let unknown: Vec<&String> =
-                    group.parts().iter().filter(|name| size_of(&known, name).is_none()).collect();
-                if let [name] = unknown[..] {
-                    let others: u64 = group.parts().iter().filter_map(|n| size_of(&known, n)).product();
-                    known.push((name.clone(), size.checked_div(others).unwrap_or(0)));
-                }
-            }
-        }
-    }
+    let group_of = |name: &str| pattern.result.iter().find(|group| group.dim() == Some(name));
+    let in_pattern_order: Vec<Option<u64>> = pattern
+        .result
+        .iter()
+        .map(|group| result.iter().find(|(name, _)| group.dim() == Some(name)).map(|(_, size)| *size))
+        .collect();
+    let operand_sizes: Vec<Option<u64>> = operand.iter().map(|(_, size)| Some(*size)).collect();
+    // Sizes were checked when they were bound; those of a form that was edited by hand may not fit.
+    let atoms = atom_sizes(pattern, given, &operand_sizes, &in_pattern_order);
+    let size_of = |name: &String| atoms.as_ref().map_or(0, |sizes| sizes.atoms[name].unwrap_or(0));
     let mut space = Space::default();
     let operand_dims = pattern.operands[0].iter().map(|group| {
-        let atoms = group.parts().iter();
-        atoms.map(|name| space.named(name, size_of(&known, name).unwrap_or(0), DimUse::Kept)).collect()
+        let parts = group.parts().iter();
+        parts.map(|name| space.named(name, size_of(name), DimUse::Kept)).collect()
     });
     let operand_dims = operand_dims.collect();
     space.operands.push(operand_dims);
-    space.result =
-        pattern.result.iter().map(|group| group.parts().iter().filter_map(|name| space.dim(name)).collect()).collect();
+    let parts = |name: &str| group_of(name).map_or(&[][..], Group::parts);
+    space.result = result
+        .iter()
+        .map(|(name, _)| parts(name).iter().filter_map(|part| space.dim(part)).collect())
+        .collect();
     space
 }

@@ -12,14 +12,21 @@
 //! }
 //! ```
 
+mod build;
+mod check;
+mod derive;
 mod infer;
 mod parse;
 mod print;
 mod sizes;
+#[cfg(test)]
+mod tests;
 
-pub use infer::{ResultType, infer};
+pub use build::{DimText, NewApply, ProgramBuilder, RESERVED, check_name};
+pub use check::MOST_BYTES;
+pub use infer::{CallType, MOST_DIMS, OperandType, ResultType, infer};
 pub use parse::parse_program;
-pub use sizes::{SizeSource, Sizes};
+pub use sizes::{SizeBinder, SizeSource, Sizes};
 
 use crate::diagnostic::Span;
 use crate::dtype::{DType, Number};
@@ -103,7 +110,7 @@ pub enum Operand {
 
 /// A checked program.
 ///
-/// Invariants (kept by [`parse_program`] and the builder, both through [`infer`]): every operand is
+/// Invariants (kept by [`ProgramBuilder`], which [`parse_program`] uses too, through [`infer`]): every operand is
 /// defined before its use; dims and types are those [`infer`] gives; there is at least one output,
 /// none twice.
 #[derive(Clone, PartialEq, Debug)]

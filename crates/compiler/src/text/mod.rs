@@ -7,8 +7,10 @@
 //! The lexer keeps no state but a place in the text, so a cursor can be put anywhere at no cost: a
 //! placement is read after the program that it speaks of, wherever it stands.
 
+mod closest;
 mod cursor;
 mod lexer;
 
+pub use closest::closest;
 pub use cursor::{Bookmark, Cursor, Reported};
 pub use lexer::{Kind, Token, is_name, lex, number, quoted_text};

@@ -1,0 +1,222 @@
+//! Programs from text.
+
+use super::build::{DimText, NewApply, ProgramBuilder};
+use super::{Operand, Program};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
+use crate::dtype::DType;
+use crate::op::{OperandText, parse_call, unknown_dtype};
+use crate::text::{Cursor, Kind, Reported, closest};
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+/// A program as far as it could be read.
+pub(crate) struct ReadProgram {
+    /// The program; sound only if no mistake was found in it.
+    pub program: Program,
+    /// Where its name stands.
+    pub name_span: Span,
+    /// Whether no mistake was found.
+    pub sound: bool,
+    /// Values whose definition has a mistake: uses of them are not reported again.
+    pub broken: BTreeSet<String>,
+}
+
+/// Reads a program from `program` to its `}`. Mistakes are in the cursor's list; `Err` if the program
+/// has no name or body.
+pub(crate) fn read_program(cursor: &mut Cursor<'_>) -> Result<ReadProgram, Reported> {
+    let before = cursor.mistakes();
+    let start = cursor.expect_word("program")?;
+    let (name, name_span) = cursor.name("the name of a program")?;
+    let opened = cursor.expect("{")?;
+    let mut reader = Reader {
+        builder: ProgramBuilder::new(name, name_span),
+        broken: BTreeSet::new(),
+        outputs: Vec::new(),
+    };
+    cursor.skip_newlines();
+    while !cursor.at("}") {
+        if cursor.peek().kind == Kind::End || cursor.at_definition() {
+            let mistake =
+                Diagnostic::at(Code::Syntax, opened, format!("program {} has no closing `}}`", quote(name)));
+            cursor.report(mistake);
+            break;
+        }
+        if reader.statement(cursor).and_then(|()| cursor.end_statement()).is_err() {
+            cursor.skip_statement();
+        }
+        cursor.skip_newlines();
+    }
+    cursor.eat("}");
+    reader.resolve_outputs(cursor);
+    let span = cursor.span_from(start);
+    let mut program = reader.builder.program().clone();
+    if cursor.mistakes() == before
+        && let Err(mistakes) = reader.builder.finish()
+    {
+        for mistake in mistakes.errors() {
+            cursor.report(mistake.clone());
+        }
+    }
+    program.span = span;
+    let sound = cursor.mistakes() == before;
+    Ok(ReadProgram { program, name_span, sound, broken: reader.broken })
+}
+
+/// Reads a text that is one program.
+pub fn parse_program(text: &str) -> Result<Program, Diagnostics> {
+    let mut cursor = Cursor::new(text);
+    cursor.skip_newlines();
+    let read = read_program(&mut cursor);
+    cursor.skip_newlines();
+    if read.is_ok() && cursor.peek().kind != Kind::End {
+        cursor.unexpected("the end of the text");
+    }
+    let found = cursor.finish();
+    match read {
+        Ok(read) => found.finish(read.program),
+        Err(Reported) => Err(found),
+    }
+}
+
+impl FromStr for Program {
+    type Err = Diagnostics;
+
+    fn from_str(text: &str) -> Result<Program, Diagnostics> {
+        parse_program(text)
+    }
+}
+
+struct Reader<'a> {
+    builder: ProgramBuilder,
+    broken: BTreeSet<String>,
+    /// Outputs are looked up at the end: they may be named before they are defined.
+    outputs: Vec<(&'a str, Span)>,
+}
+
+impl<'a> Reader<'a> {
+    /// `input`, `output`, or `name = call`. A value may be called `input`: what follows decides.
+    fn statement(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Reported> {
+        let second_is_name = matches!(cursor.peek_second().kind, Kind::Name(_));
+        match cursor.peek().kind {
+            Kind::Name("input") if second_is_name => self.input(cursor),
+            Kind::Name("output") if second_is_name => self.output(cursor),
+            Kind::Name(_) => self.apply(cursor),
+            _ => Err(cursor.unexpected("`input`, `output`, `name = operation(...)` or `}`")),
+        }
+    }
+
+    /// `input x: f32[b, s=4] from "name"`
+    fn input(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reported> {
+        cursor.bump();
+        let (name, span) = cursor.name("the name of an input")?;
+        let read = self.input_type(cursor, name, span);
+        self.note(name, read)
+    }
+
+    fn input_type(&mut self, cursor: &mut Cursor<'_>, name: &str, span: Span) -> Result<(), Reported> {
+        cursor.expect(":")?;
+        let (dtype_name, place) = cursor.name("an element type")?;
+        let Some(dtype) = DType::from_name(dtype_name) else {
+            return Err(cursor.report(unknown_dtype(dtype_name, place)));
+        };
+        let dims = cursor.list("[", "]", dim)?;
+        let from = match cursor.eat_word("from") {
+            Some(_) => Some(cursor.text("the name of a tensor in quotes")?.0),
+            None => None,
+        };
+        let added = self.builder.input(name, span, dtype, &dims, from);
+        added.map(drop).map_err(|mistake| cursor.report(mistake))
+    }
+
+    /// `output y`
+    fn output(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Reported> {
+        cursor.bump();
+        self.outputs.push(cursor.name("the name of a value")?);
+        Ok(())
+    }
+
+    fn resolve_outputs(&mut self, cursor: &mut Cursor<'_>) {
+        for (name, span) in std::mem::take(&mut self.outputs) {
+            let named = match self.builder.value(name) {
+                Some(value) => self.builder.output(value, span),
+                None if self.broken.contains(name) => Ok(()),
+                None => Err(self.unknown(name, span)),
+            };
+            if let Err(mistake) = named {
+                cursor.report(mistake);
+            }
+        }
+    }
+
+    /// `y = operation(...) -> [dims]`
+    fn apply(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reported> {
+        let (name, span) = cursor.name("the name of a value")?;
+        let read = cursor.expect("=").and_then(|_| self.call(cursor, name, span));
+        self.note(name, read)
+    }
+
+    fn call(&mut self, cursor: &mut Cursor<'_>, name: &str, span: Span) -> Result<(), Reported> {
+        let mut uses_broken = false;
+        let mut resolve = |text: OperandText<'_>, place: Span| match text {
+            OperandText::Number(number) => Ok(Some(Operand::Number(number))),
+            OperandText::Name(operand) => match self.builder.value(operand) {
+                Some(value) => Ok(Some(Operand::Value(value))),
+                None if self.broken.contains(operand) => {
+                    uses_broken = true;
+                    Ok(None)
+                }
+                None if operand == name => {
+                    let message = format!("{} is used in its own definition", quote(name));
+                    Err(Diagnostic::at(Code::UnknownValue, place, message))
+                }
+                None => Err(self.unknown(operand, place)),
+            },
+            OperandText::Local(_) => {
+                Err(Diagnostic::at(Code::Syntax, place, "an operand in a program is a name or a number"))
+            }
+        };
+        let call = parse_call(cursor, &mut resolve)?;
+        let asked = match cursor.eat("->") {
+            Some(_) => Some(cursor.list("[", "]", dim)?),
+            None => None,
+        };
+        if uses_broken {
+            // Nothing can be said about this value either, and nothing new is wrong.
+            self.broken.insert(name.to_string());
+            return Ok(());
+        }
+        let operands =
+            call.operands.into_iter().filter_map(|(operand, place)| Some((operand?, place))).collect();
+        let new = NewApply { op: call.op, operands, asked, span: call.span };
+        let added = self.builder.apply(name, span, new);
+        added.map(drop).map_err(|mistake| cursor.report(mistake))
+    }
+
+    /// Remembers that the definition of a value has a mistake.
+    fn note(&mut self, name: &str, read: Result<(), Reported>) -> Result<(), Reported> {
+        if read.is_err() && self.builder.value(name).is_none() {
+            self.broken.insert(name.to_string());
+        }
+        read
+    }
+
+    fn unknown(&self, name: &str, span: Span) -> Diagnostic {
+        let mistake =
+            Diagnostic::at(Code::UnknownValue, span, format!("there is no value {} here", quote(name)));
+        let known = self.builder.program().values.values().map(|value| value.name.as_str());
+        match closest(name, known) {
+            Some(near) => mistake.help(format!("did you mean `{near}`?")),
+            None => mistake,
+        }
+    }
+}
+
+/// `b` or `b=2`
+fn dim(cursor: &mut Cursor<'_>) -> Result<DimText, Reported> {
+    let (name, span) = cursor.name("the name of a dim")?;
+    let size = match cursor.eat("=") {
+        Some(_) => Some(cursor.count("the size of a dim")?.0),
+        None => None,
+    };
+    Ok(DimText { name: name.to_string(), size, span: cursor.span_from(span) })
+}
