@@ -16,12 +16,14 @@
 //! Invariants (kept by [`Layout::new`]): a mesh axis stands at most once in a layout, cut or partial.
 
 mod equal;
+mod extent;
 mod index_set;
 mod piece;
 mod reach;
 mod region;
 mod text;
 
+pub use extent::Stream;
 pub use index_set::{IndexSet, Overlap, overlap};
 pub use piece::{DimCuts, Place};
 pub use region::{Region, box_intersection, is_empty_box};

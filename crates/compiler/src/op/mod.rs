@@ -7,17 +7,21 @@
 //!   operand and the result have. Lowering and kernels read the space, not the operation's name.
 
 mod atoms;
+mod partial;
 mod pattern;
 mod projection;
 mod space;
 pub mod table;
 mod text;
+mod work;
 
 pub use atoms::{AtomSizes, atom_sizes};
+pub use partial::{Passes, passes};
 pub use pattern::{Group, Pattern};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
 pub use table::{OpRow, row, row_of};
 pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, unknown_dtype, usage};
+pub use work::{product_flops, work};
 
 use crate::dtype::{Combine, DType, Number};
 

@@ -13,8 +13,8 @@
 //!
 //! Both guess by these rules and then compare the index sets, so what they return is exact or nothing.
 
-use super::{Space, SpaceId};
-use crate::layout::{Cuts, DimCuts, Factor, IndexSet, Layout};
+use super::{DimUse, Space, SpaceId};
+use crate::layout::{Cuts, DimCuts, Factor, IndexSet, Layout, Partial};
 use crate::mesh::Mesh;
 use std::sync::Arc;
 
@@ -35,6 +35,27 @@ impl Space {
             [part] => Some(part.cuts.clone()),
             parts => merge(parts, over.mesh()),
         }
+    }
+
+    /// The layout of the result when the space is laid out as `over`: its cuts, and what is left to
+    /// combine (the axes that cut combined dims, and those partial in `over`).
+    pub fn result_layout(&self, over: &Layout) -> Option<Layout> {
+        let cuts = self.project(over, &self.result)?;
+        let mut partial: Vec<Partial> = over.partial().to_vec();
+        for (dim, cuts) in self.dims.values().zip(over.cuts()) {
+            if let DimUse::Combined(combine) = dim.usage {
+                let axes = cuts.iter().filter_map(Factor::axis);
+                partial.extend(axes.map(|axis| Partial { axis, combine }));
+            }
+        }
+        Layout::new(over.mesh().clone(), cuts, partial)
+    }
+
+    /// The layout that an operand must have when the space is laid out as `over`; `partial` are the
+    /// axes that pass through the operation by this operand.
+    pub fn operand_layout(&self, over: &Layout, operand: usize, partial: &[Partial]) -> Option<Layout> {
+        let cuts = self.project(over, &self.operands[operand])?;
+        Layout::new(over.mesh().clone(), cuts, partial.to_vec())
     }
 
     /// The cuts of the space that a tensor with these cuts asks for (other dims are not cut);

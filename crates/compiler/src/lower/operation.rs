@@ -1,0 +1,292 @@
+//! One operation: its operands moved, its pieces computed, its result moved and finished.
+
+use super::Lower;
+use super::steps::{in_step, with_steps_of};
+use crate::dtype::Number;
+use crate::id::Id;
+use crate::instr::{Arg, Compute, Kind, TensorType};
+use crate::layout::{Layout, StepId};
+use crate::local::{LocalId, LocalInstr, LocalLoop};
+use crate::op::{Op, Reduce, Space, Zip, space};
+use crate::program::{Apply, Operand, ValueId};
+use crate::propagate::{OpPlan, bias_layout, finishes_later, stored, typed};
+use crate::reshard::{Leg, route};
+
+/// An operation while it is lowered.
+struct Running<'a> {
+    value: ValueId,
+    apply: &'a Apply,
+    plan: &'a OpPlan,
+    /// What runs on pieces: the operation without what is done later.
+    op: Op,
+    operands: &'a [Operand],
+    space: Space,
+    /// The layout of the space inside the loop; the plan's own where there is none.
+    over: Layout,
+    /// Where the result is to be.
+    target: Layout,
+    /// How the pieces give the result, all steps together.
+    natural: Layout,
+    /// Whether a bias or a division is left for later.
+    later: bool,
+}
+
+impl Lower<'_> {
+    /// Lowers the operation that gives `value`; returns what holds it.
+    pub(super) fn operation(&mut self, value: ValueId, apply: &Apply) -> LocalId {
+        let placed = self.placed;
+        let plan = placed.ops[value].as_ref().expect("a needed operation has a plan");
+        let target = placed.layout(value).clone();
+        if let (Op::Reshard, [Operand::Value(operand)]) = (&apply.op, &apply.operands[..]) {
+            return self.reshard(value, *operand, &target, plan);
+        }
+        let whole = self.program.space(value, self.sizes).expect("an operation has a space");
+        let natural = whole.result_layout(&plan.over).expect("a chosen way can be projected");
+        let later = finishes_later(&apply.op, apply.operands.len(), &natural);
+        let (op, operands) = match (&apply.op, later) {
+            (Op::Linear, true) => (Op::Linear, &apply.operands[..2]),
+            (Op::Reduce(Reduce::Mean, dims), true) => (Op::Reduce(Reduce::Sum, dims.clone()), &apply.operands[..]),
+            (op, _) => (op.clone(), &apply.operands[..]),
+        };
+        let dims = operands.iter().map(|operand| match operand {
+            Operand::Value(v) => self.program.sized_dims(*v, self.sizes),
+            Operand::Number(_) => Vec::new(),
+        });
+        let space = space(&op, &dims.collect::<Vec<_>>(), &self.program.sized_dims(value, self.sizes));
+        let sizes: Vec<u64> = space.dims.values().map(|dim| dim.size).collect();
+        let over = plan.over.at_step(&sizes, self.counters);
+        let streams = plan.over.streams(&sizes);
+        let running = Running { value, apply, plan, op, operands, space, over, target, natural, later };
+        let combined = if streams.is_empty() {
+            self.straight(&running)
+        } else {
+            let first = self.counters;
+            self.counters += streams.len();
+            let counters = streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps));
+            self.in_loop(&running, counters.collect())
+        };
+        self.finished(&running, combined)
+    }
+
+    /// Without streams: operands, pieces, result.
+    fn straight(&mut self, running: &Running<'_>) -> LocalId {
+        let operands: Vec<Arg<LocalId>> = (0..running.operands.len())
+            .map(|k| match running.operands[k] {
+                Operand::Number(number) => Arg::Number(number),
+                Operand::Value(operand) => {
+                    let because = self.operand_reason(running, operand);
+                    Arg::Value(self.have(operand, &self.needed(running, k, &running.plan.over), &because))
+                }
+            })
+            .collect();
+        let mut at = self.pieces(running, operands, running.natural.clone());
+        let how = route(self.ty(at), &running.target, self.cost);
+        let because = self.result_reason(running);
+        for leg in &how.legs {
+            if !leg.target.partial().is_empty() {
+                at = self.stored_as(at, self.ty(at).dtype.wide());
+            }
+            at = self.moved(at, &leg.target, &because);
+        }
+        at
+    }
+
+    /// A loop over the steps that fills the result.
+    fn in_loop(&mut self, running: &Running<'_>, counters: Vec<(StepId, u64)>) -> LocalId {
+        let dtype = self.program.values[running.value].dtype;
+        let wide = running.later || running.natural.is_partial() || !running.target.partial().is_empty();
+        let name = &self.program.values[running.value].name;
+        let ty = TensorType {
+            dtype: if wide { dtype.wide() } else { dtype },
+            ..typed(self.program, self.sizes, running.value, &running.target)
+        };
+        let result = self.value(name, ty);
+        // What does not change from step to step is had before the loop.
+        let before: Vec<Before> = (0..running.operands.len()).map(|k| self.before_loop(running, k)).collect();
+        self.bodies.push(Vec::new());
+        let operands = before.into_iter().enumerate().map(|(k, before)| self.in_step_operand(running, k, before));
+        let operands = operands.collect();
+        let natural = running.space.result_layout(&running.over).expect("a chosen way can be projected");
+        let piece = self.pieces(running, operands, natural);
+        self.step_result(running, piece, result);
+        let body = self.bodies.pop().expect("the loop's body was pushed above");
+        let overlap = running.plan.overlap;
+        self.push(LocalInstr::Loop(LocalLoop { counters, results: vec![result], body, overlap }));
+        result
+    }
+
+    /// The layout an operand needs when the operation runs over `over`.
+    fn needed(&self, running: &Running<'_>, k: usize, over: &Layout) -> Layout {
+        let partial = if running.plan.carriers.contains(&k) { over.partial() } else { &[] };
+        running.space.operand_layout(over, k, partial).expect("a chosen way can be projected")
+    }
+
+    fn operand_sizes(&self, operand: ValueId) -> Vec<u64> {
+        self.program.sized_dims(operand, self.sizes).into_iter().map(|(_, size)| size).collect()
+    }
+
+    /// What can be done for an operand before the loop.
+    fn before_loop(&mut self, running: &Running<'_>, k: usize) -> Before {
+        let operand = match running.operands[k] {
+            Operand::Number(number) => return Before::Ready(Arg::Number(number)),
+            Operand::Value(operand) => operand,
+        };
+        let need = self.needed(running, k, &running.plan.over);
+        let step = self.needed(running, k, &running.over);
+        let because = self.operand_reason(running, operand);
+        let sizes = self.operand_sizes(operand);
+        let steps = need.step_count(&sizes);
+        if steps <= 1 {
+            return Before::Ready(Arg::Value(self.have(operand, &need, &because)));
+        }
+        let (from, how) = self.cheapest(operand, &need, steps);
+        match how.legs.split_last() {
+            None => Before::Source { source: from, cut: None, step },
+            Some((last, others)) => {
+                let source = self.along(operand, from, others, &because);
+                let reduces = matches!(last.traffic.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
+                let cut = if reduces { in_step(&self.ty(source).layout, &step) } else { None };
+                if reduces && cut.is_none() {
+                    let whole = self.along(operand, source, std::slice::from_ref(last), &because);
+                    return Before::Source { source: whole, cut: None, step };
+                }
+                Before::Source { source, cut, step }
+            }
+        }
+    }
+
+    /// An operand's piece for the running step.
+    fn in_step_operand(&mut self, running: &Running<'_>, k: usize, before: Before) -> Arg<LocalId> {
+        let (mut at, cut, step) = match before {
+            Before::Ready(arg) => return arg,
+            Before::Source { source, cut, step } => (source, cut, step),
+        };
+        let Operand::Value(operand) = running.operands[k] else {
+            unreachable!("a number is ready before the loop")
+        };
+        let because = self.operand_reason(running, operand);
+        if let Some(cut) = cut {
+            at = self.moved(at, &cut, &because);
+        }
+        at = self.moved(at, &step, &because);
+        let dtype = typed(self.program, self.sizes, operand, &step).dtype;
+        Arg::Value(self.stored_as(at, dtype))
+    }
+
+    /// Moves one step's result into the whole result.
+    fn step_result(&mut self, running: &Running<'_>, piece: LocalId, result: LocalId) {
+        let because = self.result_reason(running);
+        let whole = TensorType { layout: running.natural.clone(), ..self.ty(piece).clone() };
+        let how = route(&whole, &running.target, self.cost);
+        let steps = self.ty(piece).layout.clone();
+        let mut legs: Vec<Layout> = Vec::new();
+        if let Some((last, others)) = how.legs.split_last() {
+            let others: Option<Vec<Layout>> = others.iter().map(|leg: &Leg| with_steps_of(&leg.target, &steps)).collect();
+            match others {
+                Some(others) => {
+                    legs.extend(others);
+                    // An all-reduce needs a target as large as its source.
+                    if last.traffic.kind == Kind::AllReduce {
+                        let before = legs.last().unwrap_or(&steps);
+                        legs.push(before.with_partial(last.target.partial().to_vec()).unwrap_or_else(|| before.combined()));
+                    }
+                }
+                None => legs.push(steps.combined()),
+            }
+        }
+        let mut at = self.stored_as(piece, self.ty(result).dtype);
+        for layout in &legs {
+            at = self.moved(at, layout, &because);
+        }
+        self.move_into(at, result, &because);
+    }
+
+    /// The operation on pieces.
+    fn pieces(&mut self, running: &Running<'_>, operands: Vec<Arg<LocalId>>, natural: Layout) -> LocalId {
+        let v = &self.program.values[running.value];
+        let dims = self.program.sized_dims(running.value, self.sizes);
+        let wide = running.later || running.natural.is_partial();
+        let dtype = if wide { v.dtype.wide() } else { stored(v.dtype, &natural) };
+        let result = self.value(&v.name, TensorType { dims, dtype, layout: natural });
+        let (op, space, over) = (running.op.clone(), running.space.clone(), running.over.clone());
+        self.push(LocalInstr::Compute(Compute { op, operands, result, space, over }));
+        result
+    }
+
+    /// A bias is added or a mean divided, and the result rounded.
+    fn finished(&mut self, running: &Running<'_>, combined: LocalId) -> LocalId {
+        let ty = typed(self.program, self.sizes, running.value, &running.target);
+        if !running.later {
+            return self.stored_as(combined, ty.dtype);
+        }
+        let name = &self.program.values[running.value].name;
+        match (&running.apply.op, running.apply.operands.get(2)) {
+            (Op::Linear, Some(Operand::Value(bias))) => {
+                let layout = bias_layout(self.program, running.value, *bias, &running.target);
+                let because = self.operand_reason(running, *bias);
+                let bias = self.have(*bias, &layout, &because);
+                self.elementwise(Op::Zip(Zip::Add), vec![Arg::Value(combined), Arg::Value(bias)], name, ty)
+            }
+            (Op::Reduce(Reduce::Mean, dims), _) => {
+                let reduced = running.space.dims.values().filter(|dim| dims.contains(&dim.name));
+                let count: u64 = reduced.map(|dim| dim.size).product();
+                let count = Arg::Number(Number::Int(i128::from(count)));
+                self.elementwise(Op::Zip(Zip::Div), vec![Arg::Value(combined), count], name, ty)
+            }
+            _ => unreachable!("only a bias and a mean are finished later"),
+        }
+    }
+
+    /// The operand in the result's layout; step by step if that has streams.
+    fn reshard(&mut self, value: ValueId, operand: ValueId, target: &Layout, plan: &OpPlan) -> LocalId {
+        let sizes = self.operand_sizes(operand);
+        let streams = target.streams(&sizes);
+        let (from, how) = self.cheapest(operand, target, target.step_count(&sizes));
+        let because = &plan.because;
+        let step = target.at_step(&sizes, self.counters);
+        let stepped = how.legs.split_last().filter(|(last, _)| last.traffic.kind.communicates() && !streams.is_empty());
+        let Some((last, others)) = stepped else {
+            return self.have(operand, target, because);
+        };
+        let source = self.along(operand, from, others, because);
+        let reduces = matches!(last.traffic.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
+        let cut = if reduces { in_step(&self.ty(source).layout, &step) } else { None };
+        if reduces && cut.is_none() {
+            return self.have(operand, target, because);
+        }
+        let result = self.value(&self.program.values[value].name, TensorType { layout: target.clone(), ..self.ty(source).clone() });
+        let first = self.counters;
+        self.counters += streams.len();
+        self.bodies.push(Vec::new());
+        let at = cut.map_or(source, |cut| self.moved(source, &cut, because));
+        let at = self.moved(at, &step, because);
+        self.move_into(at, result, because);
+        let body = self.bodies.pop().expect("the loop's body was pushed above");
+        let counters = streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps)).collect();
+        self.push(LocalInstr::Loop(LocalLoop { counters, results: vec![result], body, overlap: plan.overlap }));
+        self.stored_as(result, typed(self.program, self.sizes, value, target).dtype)
+    }
+
+    fn operand_reason(&self, running: &Running<'_>, operand: ValueId) -> String {
+        let name = &self.program.values[operand].name;
+        format!("{}; {name} is placed {}", running.plan.because, self.placed_text(operand))
+    }
+
+    fn result_reason(&self, running: &Running<'_>) -> String {
+        let name = &self.program.values[running.value].name;
+        format!("{}; {name} is placed {}", running.plan.because, self.placed_text(running.value))
+    }
+
+    fn placed_text(&self, value: ValueId) -> String {
+        let names = self.program.dim_names(value);
+        self.placed.layout(value).text(&names, Some(self.placed.home.name())).to_string()
+    }
+}
+
+/// An operand of a loop, as far as it is there before the loop.
+enum Before {
+    /// The same at every step.
+    Ready(Arg<LocalId>),
+    /// Each step takes its piece from `source`: cut there first if `cut` says so, then moved.
+    Source { source: LocalId, cut: Option<Layout>, step: Layout },
+}

@@ -1,0 +1,65 @@
+//! Layouts of one step of values that are whole outside the loop.
+
+use crate::layout::{Cuts, Factor, Layout};
+
+/// The part of a layout that belongs to the running step of `step`, on the same devices: what can be
+/// cut off without communication. `None` if the step's cuts do not fall on the layout's own.
+///
+/// ```text
+///   source s/stream(4)/tp, step s/step(4, i0)    -> s/step(4, i0)/tp
+///   source not cut,        step s/step(4, i0)    -> s/step(4, i0)
+///   source s/tp,           step s/step(4, i0)    -> none: each device has rows of some steps only
+/// ```
+pub(super) fn in_step(source: &Layout, step: &Layout) -> Option<Layout> {
+    if !source.mesh().same_grid(step.mesh()) {
+        return None;
+    }
+    let dims = source.cuts().iter().zip(step.cuts());
+    let cuts: Option<Vec<Cuts>> = dims.map(|(own, step)| dim_in_step(own, step)).collect();
+    Layout::new(source.mesh().clone(), cuts?, source.partial().to_vec())
+}
+
+fn dim_in_step(own: &Cuts, step: &Cuts) -> Option<Cuts> {
+    let Some(last) = step.iter().rposition(|factor| matches!(factor, Factor::Step(..))) else {
+        return Some(own.clone());
+    };
+    let mut cuts = Cuts::new();
+    let mut rest = own.iter();
+    for factor in &step[..=last] {
+        match (factor, rest.clone().next()) {
+            (Factor::Step(..), None) => cuts.push(factor.clone()),
+            (Factor::Step(blocks, _), Some(Factor::Stream(crate::layout::Steps::Count(n)) | Factor::Local(n)))
+                if n == blocks =>
+            {
+                cuts.push(factor.clone());
+                rest.next();
+            }
+            (factor, Some(own)) if factor == own => {
+                cuts.push(factor.clone());
+                rest.next();
+            }
+            _ => return None,
+        }
+    }
+    cuts.extend(rest.cloned());
+    Some(cuts)
+}
+
+/// A layout between a step's result and the whole: its streams become the running steps that `step`
+/// has at the same places. `None` if it lacks one of them.
+pub(super) fn with_steps_of(layout: &Layout, step: &Layout) -> Option<Layout> {
+    let mut missing = false;
+    let mut cuts = layout.cuts().to_vec();
+    for (cuts, steps) in cuts.iter_mut().zip(step.cuts()) {
+        for (place, factor) in steps.iter().enumerate() {
+            if !matches!(factor, Factor::Step(..)) {
+                continue;
+            }
+            match cuts.get_mut(place) {
+                Some(own @ Factor::Stream(_)) => *own = factor.clone(),
+                _ => missing = true,
+            }
+        }
+    }
+    if missing { None } else { Layout::new(layout.mesh().clone(), cuts, layout.partial().to_vec()) }
+}

@@ -1,0 +1,41 @@
+//! Which operations may work on parts that are still to be combined.
+//!
+//! With parts `a`, `b` of a sum: `f(a + b) = f(a) + f(b)` holds for a scale, a product with a value
+//! that is whole, and everything that only moves elements; it does not hold for an added number or any
+//! other function. Sums of parts are added part by part. Moving elements passes any operator.
+
+use super::{Map, Op, Reduce, Zip};
+use crate::dtype::Combine;
+
+/// Which operands must be partial in the same way for the result to be partial.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Passes {
+    /// This one alone; no other operand may be partial.
+    Alone,
+    /// All operands that are values together.
+    Together,
+}
+
+/// Whether parts combined by `combine` pass through the operation when operand `operand` has them.
+pub fn passes(op: &Op, operand: usize, combine: Combine) -> Option<Passes> {
+    let sums = combine == Combine::Sum;
+    match op {
+        Op::Rearrange { .. } | Op::Rename(_) | Op::Slice { .. } | Op::Broadcast { .. } | Op::Reshard => {
+            Some(Passes::Alone)
+        }
+        Op::Concat { .. } => Some(Passes::Together),
+        Op::Pad { .. } if sums => Some(Passes::Alone),
+        Op::Map(Map::Neg) if sums => Some(Passes::Alone),
+        Op::Zip(Zip::Mul) if sums => Some(Passes::Alone),
+        Op::Zip(Zip::Div) if sums && operand == 0 => Some(Passes::Alone),
+        Op::Zip(Zip::Add | Zip::Sub) if sums => Some(Passes::Together),
+        Op::Zip(Zip::Maximum) if combine == Combine::Max => Some(Passes::Together),
+        Op::Zip(Zip::Minimum) if combine == Combine::Min => Some(Passes::Together),
+        Op::Reduce(Reduce::Sum | Reduce::Mean, _) if sums => Some(Passes::Alone),
+        Op::Reduce(Reduce::Max, _) if combine == Combine::Max => Some(Passes::Alone),
+        Op::Reduce(Reduce::Min, _) if combine == Combine::Min => Some(Passes::Alone),
+        Op::Linear | Op::Matmul if sums && operand < 2 => Some(Passes::Alone),
+        Op::Einsum(_) if sums => Some(Passes::Alone),
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! How each operation runs: the cheapest way, in program order.
+//!
+//! Layouts of values are all decided here. A value that was moved for one operation stays at hand for
+//! those after it, so three operations that need the same gathered input gather it once.
+
+use super::origin::Origin;
+use super::reason::{alternative, conflict, over_text};
+use super::ways::{Question, Way};
+use super::weigh::Weighed;
+use super::{OpPlan, Placed, PlacedValue, typed};
+use crate::cost::Cost;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::id::Table;
+use crate::layout::{Factor, Layout, Steps};
+use crate::mesh::Mesh;
+use crate::op::{Op, Space};
+use crate::placement::{Overlap, Placement};
+use crate::program::{Operand, Program, Sizes, ValueId};
+use crate::report::Alternative;
+use crate::reshard::{Route, route};
+use std::sync::Arc;
+
+/// Of the ways that were not taken, so many are told for each operation.
+const ALTERNATIVES: usize = 3;
+
+/// Chooses for every operation that an output needs.
+pub(super) fn run(
+    program: &Program,
+    placement: Option<&Placement>,
+    sizes: &Sizes,
+    cost: &Cost,
+    values: Table<ValueId, Option<PlacedValue>>,
+) -> Result<Placed, Diagnostics> {
+    let home = placement.map_or_else(Mesh::single, |placement| placement.mesh.clone());
+    let mut choose = Choose {
+        program,
+        placement,
+        sizes,
+        cost,
+        home: home.clone(),
+        at_hand: values.values().map(|v| v.iter().map(|v| v.layout.clone()).collect()).collect(),
+        errors: Diagnostics::new(),
+        alternatives: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut ops = Table::new();
+    for (value, placed) in values.iter() {
+        let plan = placed.as_ref().and_then(|placed| {
+            choose.note_steps(value, placed);
+            choose.plan(value, &placed.layout)
+        });
+        ops.push(plan);
+    }
+    let Choose { errors, alternatives, notes, .. } = choose;
+    errors.finish(Placed { home, values, ops, alternatives, notes })
+}
+
+struct Choose<'a> {
+    program: &'a Program,
+    placement: Option<&'a Placement>,
+    sizes: &'a Sizes,
+    cost: &'a Cost,
+    home: Arc<Mesh>,
+    at_hand: Table<ValueId, Vec<Layout>>,
+    errors: Diagnostics,
+    alternatives: Vec<Alternative>,
+    notes: Vec<String>,
+}
+
+impl Choose<'_> {
+    fn plan(&mut self, value: ValueId, wanted: &Layout) -> Option<OpPlan> {
+        let apply = self.program.apply(value)?;
+        let space = self.program.space(value, self.sizes)?;
+        let question = Question {
+            program: self.program,
+            value,
+            apply,
+            space: &space,
+            at_hand: &self.at_hand,
+            wanted: Some(wanted),
+            home: &self.home,
+        };
+        let (best, others) = match apply.op {
+            Op::Reshard => (self.reshard(&question, wanted), Vec::new()),
+            _ => question.best(self.sizes, self.cost),
+        };
+        let conflict = conflict(&question, &best.way.over);
+        let told = others.iter().filter_map(|other| alternative(&question, &best, other));
+        let told: Vec<Alternative> = told.take(ALTERNATIVES).collect();
+        let because = self.because(value, &space, &best, conflict.as_deref());
+        if self.placement.is_some_and(|placement| placement.strict) && !matches!(apply.op, Op::Reshard) {
+            self.refuse_communication(value, &best, &because);
+        }
+        self.alternatives.extend(told);
+        if let Some(conflict) = conflict {
+            self.notes.push(conflict);
+        }
+        for (operand, moved) in &best.moves {
+            let Operand::Value(operand) = apply.operands[*operand] else { continue };
+            for leg in moved.legs.iter().filter(|leg| !leg.target.has_stream()) {
+                self.at_hand[operand].push(leg.target.clone());
+            }
+        }
+        let via = self.placement.and_then(|placement| placement.entry(value)?.via);
+        Some(OpPlan {
+            over: best.way.over,
+            carriers: best.way.carriers,
+            overlap: via.unwrap_or(Overlap::None),
+            because,
+        })
+    }
+
+    /// A reshard is nothing but the move.
+    fn reshard(&self, question: &Question<'_>, wanted: &Layout) -> Weighed {
+        let Some(Operand::Value(operand)) = question.apply.operands.first().copied() else {
+            unreachable!("the operand of a reshard is a value")
+        };
+        let source = &question.at_hand[operand][0];
+        let moved = route(&typed(self.program, self.sizes, operand, source), wanted, self.cost);
+        let over = wanted.combined();
+        Weighed::of_move(Way { over, carriers: Vec::new() }, wanted.clone(), moved)
+    }
+
+    fn because(&self, value: ValueId, space: &Space, best: &Weighed, conflict: Option<&str>) -> String {
+        let name = &self.program.values[value].name;
+        let op = self.program.apply(value).map_or("", |apply| apply.op.name());
+        match (op, conflict) {
+            ("reshard", _) => format!("{name} is resharded"),
+            (op, None) => format!("{op} of {name} runs over {}", over_text(space, &best.way.over, self.home.name())),
+            (op, Some(conflict)) => {
+                let over = over_text(space, &best.way.over, self.home.name());
+                format!("{op} of {name} runs over {over} ({conflict})")
+            }
+        }
+    }
+
+    /// A strict placement lets nothing communicate but reshards.
+    fn refuse_communication(&mut self, value: ValueId, best: &Weighed, because: &str) {
+        let apply = self.program.apply(value);
+        let operands = best.moves.iter().filter_map(|(k, moved)| match apply?.operands[*k] {
+            Operand::Value(operand) => Some((operand, moved)),
+            Operand::Number(_) => None,
+        });
+        let moves: Vec<(ValueId, &Route)> = operands.chain([(value, &best.result)]).collect();
+        for (moved, how) in moves.into_iter().filter(|(_, how)| how.communicates()) {
+            let kinds: Vec<&str> = how.legs.iter().map(|leg| leg.traffic.kind).filter(|k| k.communicates()).map(|k| k.name()).collect();
+            let name = &self.program.values[moved].name;
+            let place = self.placement.and_then(|placement| Some(placement.entry(value)?.span));
+            let message = format!(
+                "a strict placement would need {} of `{name}`, {} bytes in all: {because}",
+                kinds.join(" and "),
+                how.bytes_total()
+            );
+            self.errors.push(
+                Diagnostic::at(Code::StrictPlacement, place.unwrap_or(self.program.values[value].span), message)
+                    .help(format!("place `{name}` where it is needed, or say where it moves with `reshard({name})`")),
+            );
+        }
+    }
+
+    fn note_steps(&mut self, value: ValueId, placed: &PlacedValue) {
+        let name = &self.program.values[value].name;
+        let auto = |factor: &Factor| matches!(factor, Factor::Stream(Steps::Auto));
+        if placed.layout.cuts().iter().flatten().any(auto) && !self.program.is_input(value) {
+            self.notes.push(format!(
+                "{name}: stream(auto) runs in 1 step: on one stream nothing overlaps, more steps only add messages"
+            ));
+        }
+        let entry = self.placement.and_then(|placement| placement.entry(value));
+        let via = entry.and_then(|entry| entry.via).filter(|via| *via != Overlap::None);
+        if let (Some(via), Origin::Given) = (via, &placed.origin) {
+            self.notes.push(format!(
+                "{name}: via {} is noted; its steps run one after the other on one stream, nothing overlaps",
+                via.name()
+            ));
+        }
+    }
+}

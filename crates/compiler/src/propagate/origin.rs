@@ -1,0 +1,76 @@
+//! Why a value lives where it does: the chain back to what the user wrote.
+
+use super::PlacedValue;
+use crate::id::Table;
+use crate::program::{Program, ValueId};
+
+/// Who asked for a value's layout.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// The user.
+    Given,
+    /// Operands whose cuts the operation hands on to its result.
+    Forward {
+        /// The values the cuts come from.
+        from: Vec<ValueId>,
+    },
+    /// An operation that uses the value and is cheapest this way.
+    Backward {
+        /// The result of that operation.
+        user: ValueId,
+        /// The values that decided how it runs.
+        from: Vec<ValueId>,
+    },
+    /// Nothing asks for a cut.
+    Default,
+}
+
+/// Chains longer than this are cut short.
+const LONGEST: usize = 4;
+
+impl Origin {
+    /// `given`, or a sentence with the chain back to what the user wrote.
+    pub fn sentence(
+        &self,
+        program: &Program,
+        values: &Table<ValueId, Option<PlacedValue>>,
+        of: ValueId,
+    ) -> String {
+        let mut parts = Vec::new();
+        let (mut at, mut origin) = (of, self);
+        for _ in 0..LONGEST {
+            let (from, part) = match origin {
+                Origin::Given if parts.is_empty() => return "given".into(),
+                Origin::Given => {
+                    parts.push(format!("{} is given", program.values[at].name));
+                    break;
+                }
+                Origin::Default => {
+                    parts.push(match parts.is_empty() {
+                        true => "nothing asks for a cut".into(),
+                        false => format!("nothing asks for a cut of {}", program.values[at].name),
+                    });
+                    break;
+                }
+                Origin::Forward { from } => {
+                    let op = program.apply(at).map_or("", |apply| apply.op.name());
+                    (from, format!("from {} through {op}", names(program, from)))
+                }
+                Origin::Backward { user, from } => {
+                    let op = program.apply(*user).map_or("", |apply| apply.op.name());
+                    let user = &program.values[*user].name;
+                    (from, format!("as {op} of {user} needs it, after {}", names(program, from)))
+                }
+            };
+            parts.push(part);
+            let Some(next) = from.iter().find_map(|&v| Some((v, &values[v].as_ref()?.origin))) else { break };
+            (at, origin) = next;
+        }
+        parts.join("; ")
+    }
+}
+
+fn names(program: &Program, values: &[ValueId]) -> String {
+    let names: Vec<&str> = values.iter().map(|&v| program.values[v].name.as_str()).collect();
+    if names.is_empty() { "nothing".into() } else { names.join(", ") }
+}

@@ -1,0 +1,183 @@
+//! Layouts for unlisted values: forward in program order, backward against it, until nothing changes.
+//!
+//! State: for each value its layout or nothing. Every turn decides at least one value or ends, and a
+//! decided value is never changed, so there are at most as many turns as values. Forward goes first, so
+//! that a result follows its operands; backward only fills what nothing forward decides.
+
+use super::origin::Origin;
+use super::ways::Question;
+use super::PlacedValue;
+use crate::cost::Cost;
+use crate::id::Table;
+use crate::layout::{Cuts, Factor, Layout};
+use crate::mesh::Mesh;
+use crate::op::Space;
+use crate::placement::Placement;
+use crate::program::{Operand, Program, Sizes, ValueId};
+use std::sync::Arc;
+
+/// A layout for every value that an output needs.
+pub(super) fn run(
+    program: &Program,
+    placement: Option<&Placement>,
+    sizes: &Sizes,
+    cost: &Cost,
+) -> Table<ValueId, Option<PlacedValue>> {
+    let home = placement.map_or_else(Mesh::single, |placement| placement.mesh.clone());
+    let needed = program.needed();
+    let spaces = program.values.keys().map(|v| needed[v].then(|| program.space(v, sizes)).flatten());
+    let mut spread = Spread {
+        program,
+        sizes,
+        cost,
+        spaces: spaces.collect(),
+        at_hand: program.values.keys().map(|_| Vec::new()).collect(),
+        origins: program.values.keys().map(|_| Origin::Default).collect(),
+        needed,
+        home,
+    };
+    for entry in placement.iter().flat_map(|placement| &placement.entries) {
+        if spread.needed[entry.value] {
+            spread.decide(entry.value, entry.layout.clone(), Origin::Given);
+        }
+    }
+    while spread.forward() || spread.backward() {}
+    spread.finish()
+}
+
+struct Spread<'a> {
+    program: &'a Program,
+    sizes: &'a Sizes,
+    cost: &'a Cost,
+    needed: Table<ValueId, bool>,
+    spaces: Table<ValueId, Option<Space>>,
+    /// The layout of each decided value.
+    at_hand: Table<ValueId, Vec<Layout>>,
+    origins: Table<ValueId, Origin>,
+    home: Arc<Mesh>,
+}
+
+impl Spread<'_> {
+    fn decided(&self, value: ValueId) -> bool {
+        !self.at_hand[value].is_empty()
+    }
+
+    fn decide(&mut self, value: ValueId, layout: Layout, origin: Origin) {
+        self.at_hand[value] = vec![layout];
+        self.origins[value] = origin;
+    }
+
+    fn question(&self, value: ValueId) -> Option<Question<'_>> {
+        Some(Question {
+            program: self.program,
+            value,
+            apply: self.program.apply(value)?,
+            space: self.spaces[value].as_ref()?,
+            at_hand: &self.at_hand,
+            wanted: self.at_hand[value].first(),
+            home: &self.home,
+        })
+    }
+
+    /// Whether a layout says anything: a cut, a part, or another mesh.
+    fn says_something(&self, layout: &Layout, sizes: &[u64]) -> bool {
+        let nothing = Layout::replicated(self.home.clone(), layout.ndim());
+        !layout.mesh().same_grid(&self.home) || layout.has_stream() || !layout.same_as(&nothing, sizes)
+    }
+
+    /// Results follow their operands. Whether any value was decided.
+    fn forward(&mut self) -> bool {
+        let mut changed = false;
+        for value in self.program.values.keys() {
+            if !self.needed[value] || self.decided(value) {
+                continue;
+            }
+            let Some(question) = self.question(value) else { continue };
+            let from: Vec<ValueId> = question.apply.values().filter(|&v| self.decided(v)).collect();
+            if from.is_empty() {
+                continue;
+            }
+            let mut layout = question.best(self.sizes, self.cost).0.natural;
+            if self.program.outputs.contains(&value) {
+                layout = layout.combined();
+            }
+            let sizes: Vec<u64> = self.program.sized_dims(value, self.sizes).iter().map(|d| d.1).collect();
+            if self.says_something(&layout, &sizes) {
+                let from = self.who_says_something(&from);
+                self.decide(value, layout, Origin::Forward { from });
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Those whose layouts say something.
+    fn who_says_something(&self, values: &[ValueId]) -> Vec<ValueId> {
+        let says = |&&value: &&ValueId| {
+            let sizes: Vec<u64> = self.program.sized_dims(value, self.sizes).iter().map(|d| d.1).collect();
+            self.at_hand[value].first().is_some_and(|layout| self.says_something(layout, &sizes))
+        };
+        values.iter().filter(says).copied().collect()
+    }
+
+    /// Unlisted operands follow the operations that use them, the last values first; of several users
+    /// the first in program order that asks for a cut. Whether any value was decided.
+    fn backward(&mut self) -> bool {
+        let mut changed = false;
+        for value in self.program.values.keys().rev() {
+            if !self.needed[value] || self.decided(value) {
+                continue;
+            }
+            let users: Vec<ValueId> = self.users(value);
+            let asked = users.into_iter().find_map(|user| self.asked_by(user, value));
+            if let Some((layout, origin)) = asked {
+                self.decide(value, layout, origin);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn users(&self, value: ValueId) -> Vec<ValueId> {
+        let uses = |user: &ValueId| self.program.apply(*user).is_some_and(|apply| apply.values().any(|v| v == value));
+        self.program.values.keys().filter(|user| self.needed[*user]).filter(uses).collect()
+    }
+
+    /// The layout that an operation asks of an undecided operand.
+    fn asked_by(&self, user: ValueId, value: ValueId) -> Option<(Layout, Origin)> {
+        let question = self.question(user)?;
+        let mut from: Vec<ValueId> = question.apply.values().filter(|&v| self.decided(v)).collect();
+        if question.wanted.is_some() {
+            from.insert(0, user);
+        }
+        let from = self.who_says_something(&from);
+        if from.is_empty() {
+            return None;
+        }
+        let over = question.best(self.sizes, self.cost).0.way.over;
+        let operand = question.apply.operands.iter().position(|o| *o == Operand::Value(value))?;
+        let cuts = question.space.project(&over, &question.space.operands[operand])?;
+        let cuts = cuts.into_iter().map(without_trailing_blocks).collect();
+        let layout = Layout::new(over.mesh().clone(), cuts, Vec::new())?;
+        let sizes: Vec<u64> = self.program.sized_dims(value, self.sizes).iter().map(|d| d.1).collect();
+        self.says_something(&layout, &sizes).then_some((layout, Origin::Backward { user, from }))
+    }
+
+    /// What nothing decided is whole on every device of the placement's mesh.
+    fn finish(self) -> Table<ValueId, Option<PlacedValue>> {
+        let values = self.program.values.iter().map(|(value, v)| {
+            let layout = self.at_hand[value].first().cloned();
+            let layout = layout.unwrap_or_else(|| Layout::replicated(self.home.clone(), v.dims.len()));
+            self.needed[value].then(|| PlacedValue { layout, origin: self.origins[value].clone() })
+        });
+        values.collect()
+    }
+}
+
+/// Streams and blocks behind which no axis stands do not change where a value lives.
+fn without_trailing_blocks(mut cuts: Cuts) -> Cuts {
+    while cuts.last().is_some_and(|factor| matches!(factor, Factor::Local(_) | Factor::Stream(_))) {
+        cuts.pop();
+    }
+    cuts
+}

@@ -1,0 +1,241 @@
+//! The ways an operation could run: candidate layouts of its iteration space.
+//!
+//! Every operand whose layout is known, and the result if it is known, asks for cuts of the space. For
+//! each dim the options are what is asked there, or no cut; a way takes one option for each dim such
+//! that no axis stands twice.
+//!
+//! ```text
+//!   y[s, h] = linear(x[s, k], w[h, k])     x: s/tp   w: h/tp   y: s/tp
+//!
+//!   s: {/tp, -}   h: {/tp, -}   k: {-}     ways:  s/tp    h/tp    -
+//! ```
+//!
+//! A dim whose result is made in steps keeps the stream in every option, outermost.
+
+use crate::dtype::Combine;
+use crate::id::{Id, Table};
+use crate::layout::{Cuts, Factor, Layout, Partial};
+use crate::mesh::Mesh;
+use crate::op::{DimUse, Op, Passes, Space, passes};
+use crate::program::{Apply, Operand, Program, ValueId};
+use std::sync::Arc;
+
+/// If there are more combinations than this, dims keep only their first two options.
+const MOST_WAYS: usize = 512;
+
+/// What is known of an operation when its ways are listed.
+pub(super) struct Question<'a> {
+    pub program: &'a Program,
+    /// The operation's result.
+    pub value: ValueId,
+    pub apply: &'a Apply,
+    pub space: &'a Space,
+    /// The layouts in which each value can be had; none if it is not decided.
+    pub at_hand: &'a Table<ValueId, Vec<Layout>>,
+    /// Where the result is to be, if that is decided.
+    pub wanted: Option<&'a Layout>,
+    pub home: &'a Arc<Mesh>,
+}
+
+/// One way to run an operation.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Way {
+    pub over: Layout,
+    pub carriers: Vec<usize>,
+}
+
+impl<'a> Question<'a> {
+    /// The layout in which an operand is first to be had.
+    pub fn known(&self, operand: usize) -> Option<&'a Layout> {
+        match self.apply.operands[operand] {
+            Operand::Value(value) => self.at_hand[value].first(),
+            Operand::Number(_) => None,
+        }
+    }
+
+    /// The sizes of the space's dims.
+    pub fn space_sizes(&self) -> Vec<u64> {
+        self.space.dims.values().map(|dim| dim.size).collect()
+    }
+
+    /// Every way, on every mesh that the operation may run on: that of its placed result, else those
+    /// of its operands.
+    pub fn ways(&self) -> Vec<Way> {
+        let mut meshes: Vec<&Arc<Mesh>> = self.wanted.iter().map(|layout| layout.mesh()).collect();
+        if meshes.is_empty() {
+            for layout in (0..self.apply.operands.len()).filter_map(|k| self.known(k)) {
+                if !meshes.iter().any(|mesh| mesh.same_grid(layout.mesh())) {
+                    meshes.push(layout.mesh());
+                }
+            }
+        }
+        if meshes.is_empty() {
+            meshes.push(self.home);
+        }
+        meshes.into_iter().flat_map(|mesh| self.ways_on(mesh)).collect()
+    }
+
+    fn ways_on(&self, mesh: &Arc<Mesh>) -> Vec<Way> {
+        let asks = self.asks(mesh);
+        let mut options: Vec<Vec<Cuts>> =
+            self.space.dims.keys().map(|dim| self.options(&asks, dim.index())).collect();
+        let ways = options.iter().map(Vec::len).try_fold(1, usize::checked_mul);
+        if ways.is_none_or(|n| n > MOST_WAYS) {
+            options.iter_mut().for_each(|of_dim| of_dim.truncate(2));
+        }
+        let mut ways = Vec::new();
+        for (partial, carriers) in self.passing(mesh) {
+            for_each_combination(&options, &mut Vec::new(), &mut |cuts| {
+                if let Some(over) = Layout::new(mesh.clone(), cuts.to_vec(), partial.clone()) {
+                    ways.push(Way { over, carriers: carriers.clone() });
+                }
+            });
+        }
+        ways
+    }
+
+    /// What operands and result ask of the space on a mesh.
+    fn asks(&self, mesh: &Arc<Mesh>) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        for k in self.claim_order() {
+            let Some(layout) = self.known(k).filter(|layout| layout.mesh().same_grid(mesh)) else {
+                continue;
+            };
+            let Some(cuts) = self.space.lift(layout.cuts(), mesh, &self.space.operands[k]) else {
+                continue;
+            };
+            // An input's streams only say how it is stored.
+            let is_input = matches!(self.apply.operands[k], Operand::Value(v) if self.program.is_input(v));
+            asks.push(Ask { of_result: false, cuts: if is_input { self.without_streams(cuts) } else { cuts } });
+        }
+        if let Some(wanted) = self.wanted
+            && let Some(cuts) = self.space.lift(wanted.cuts(), mesh, &self.space.result)
+        {
+            asks.push(Ask { of_result: true, cuts });
+        }
+        for ask in &mut asks {
+            for (dim, cuts) in self.space.dims.values().zip(&mut ask.cuts) {
+                match dim.usage {
+                    DimUse::Whole => cuts.clear(),
+                    DimUse::Combined(_) => cuts.iter_mut().for_each(|factor| *factor = stored(factor, dim.size)),
+                    DimUse::Kept => {}
+                }
+            }
+        }
+        asks
+    }
+
+    fn without_streams(&self, cuts: Vec<Cuts>) -> Vec<Cuts> {
+        let dims = cuts.into_iter().zip(self.space.dims.values());
+        dims.map(|(cuts, dim)| cuts.iter().map(|factor| stored(factor, dim.size)).collect()).collect()
+    }
+
+    /// The operands in the order in which their claims win ties: weight before bias before input.
+    pub fn claim_order(&self) -> Vec<usize> {
+        let count = self.apply.operands.len();
+        match self.apply.op {
+            Op::Linear | Op::Matmul | Op::Einsum(_) => (1..count).chain([0]).collect(),
+            _ => (0..count).collect(),
+        }
+    }
+
+    /// The different cuts of one dim that are worth trying.
+    fn options(&self, asks: &[Ask], dim: usize) -> Vec<Cuts> {
+        let streams = |ask: &Ask| ask.cuts[dim].iter().filter(|f| f.is_stream()).cloned().collect::<Cuts>();
+        let streamed = |of_result| {
+            asks.iter().filter(move |ask| ask.of_result == of_result).map(streams).find(|s| !s.is_empty())
+        };
+        let (asked, inherited) = (streamed(true), streamed(false));
+        let result_has_no_stream = asked.is_none();
+        let stream = asked.or(inherited).unwrap_or_default();
+        let size = self.space.dims[Id::new(dim)].size;
+        let mut options: Vec<Cuts> = Vec::new();
+        for ask in asks {
+            let cuts = &ask.cuts[dim];
+            if cuts.iter().all(|factor| factor.axis().is_none()) {
+                continue;
+            }
+            if streams(ask) == stream || ask.of_result && result_has_no_stream {
+                options.push(cuts.clone());
+            }
+            if streams(ask) != stream {
+                options.push(stream.iter().cloned().chain(without_blocks(cuts, &stream, size)).collect());
+            }
+        }
+        options.push(stream);
+        let mut distinct: Vec<Cuts> = Vec::new();
+        for cuts in options {
+            if !distinct.contains(&cuts) {
+                distinct.push(cuts);
+            }
+        }
+        distinct
+    }
+
+    /// The sets of partial axes that may pass through the operation, with the operands that carry
+    /// them; passing nothing is always possible.
+    fn passing(&self, mesh: &Arc<Mesh>) -> Vec<(Vec<Partial>, Vec<usize>)> {
+        let partial = |k: usize| -> Vec<Partial> {
+            let known = self.known(k).filter(|layout| layout.mesh().same_grid(mesh));
+            known.map(|layout| layout.partial().to_vec()).unwrap_or_default()
+        };
+        let all: Vec<usize> = (0..self.apply.operands.len()).collect();
+        let mut passing = vec![(Vec::new(), Vec::new())];
+        for &k in &all {
+            let parts = partial(k);
+            let Some(first) = parts.first() else { continue };
+            if parts.iter().any(|p| p.combine != first.combine) || !self.combines_like(first.combine) {
+                continue;
+            }
+            match passes(&self.apply.op, k, first.combine) {
+                Some(Passes::Alone) => passing.push((parts, vec![k])),
+                Some(Passes::Together) if k == 0 && all.iter().all(|&other| partial(other) == parts) => {
+                    passing.push((parts, all.clone()));
+                }
+                _ => {}
+            }
+        }
+        passing
+    }
+
+    /// Whether everything the operation itself combines is combined by the same operator.
+    fn combines_like(&self, combine: Combine) -> bool {
+        self.space.dims.values().all(|dim| !matches!(dim.usage, DimUse::Combined(own) if own != combine))
+    }
+}
+
+/// What one tensor asks of the space.
+struct Ask {
+    of_result: bool,
+    cuts: Vec<Cuts>,
+}
+
+/// A stream as it is stored.
+fn stored(factor: &Factor, size: u64) -> Factor {
+    match factor {
+        Factor::Stream(steps) => Factor::Local(steps.count(size)),
+        other => other.clone(),
+    }
+}
+
+/// Cuts without their streams, and without leading blocks that are the steps of `stream`.
+fn without_blocks(cuts: &Cuts, stream: &Cuts, size: u64) -> Cuts {
+    let same_blocks = |(a, b): &(&Factor, &Factor)| {
+        matches!(stored(a, size), Factor::Local(_)) && stored(a, size) == stored(b, size)
+    };
+    let steps = stream.iter().zip(cuts).take_while(same_blocks).count();
+    cuts[steps..].iter().filter(|factor| !factor.is_stream()).cloned().collect()
+}
+
+/// Calls `found` with every combination of one option for each dim.
+fn for_each_combination(options: &[Vec<Cuts>], chosen: &mut Vec<Cuts>, found: &mut impl FnMut(&[Cuts])) {
+    let Some(of_dim) = options.get(chosen.len()) else {
+        found(chosen);
+        return;
+    };
+    for option in of_dim {
+        chosen.push(option.clone());
+        for_each_combination(options, chosen, found);
+        chosen.pop();
+    }
+}

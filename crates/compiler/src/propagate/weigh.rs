@@ -1,0 +1,123 @@
+//! What one way to run an operation costs: moving its operands there, the work, moving its result.
+
+use super::ways::{Question, Way};
+use super::{largest_piece, typed};
+use crate::cost::Cost;
+use crate::layout::{Cuts, Layout};
+use crate::op::{Op, Reduce, work};
+use crate::program::{Operand, Program, Sizes, ValueId};
+use crate::reshard::{Route, route};
+use std::cmp::Ordering;
+
+/// A way with what it needs and costs.
+#[derive(Clone, Debug)]
+pub(super) struct Weighed {
+    pub way: Way,
+    /// The layout in which the operation gives its result.
+    pub natural: Layout,
+    /// For each operand that has to move: which, and how.
+    pub moves: Vec<(usize, Route)>,
+    /// How the result goes where it is wanted.
+    pub result: Route,
+    pub time_us: f64,
+    pub bytes_total: u64,
+    memory: u64,
+    /// Whether each operand communicates, in the order of claims.
+    moved: Vec<bool>,
+}
+
+impl Weighed {
+    /// A way that only moves its one operand to the result.
+    pub fn of_move(way: Way, natural: Layout, moved: Route) -> Weighed {
+        let (bytes_total, moves) = (moved.bytes_total(), vec![(0, moved)]);
+        let result = Route::default();
+        Weighed { way, natural, moves, result, time_us: 0.0, bytes_total, memory: 0, moved: Vec::new() }
+    }
+
+    /// The order in which ways are preferred.
+    pub fn cheaper(&self, other: &Weighed) -> Ordering {
+        let rounded = |weighed: &Weighed| (weighed.time_us * 1e6).round();
+        rounded(self)
+            .total_cmp(&rounded(other))
+            .then(self.bytes_total.cmp(&other.bytes_total))
+            .then(self.memory.cmp(&other.memory))
+            .then(self.moved.cmp(&other.moved))
+    }
+}
+
+impl Question<'_> {
+    /// The cheapest of all ways, and the others from cheap to dear.
+    pub fn best(&self, sizes: &Sizes, cost: &Cost) -> (Weighed, Vec<Weighed>) {
+        let mut weighed: Vec<Weighed> =
+            self.ways().into_iter().filter_map(|way| self.weigh(sizes, cost, way)).collect();
+        weighed.sort_by(Weighed::cheaper);
+        let mut weighed = weighed.into_iter();
+        let first = weighed.next().expect("an operation can run with nothing cut");
+        (first, weighed.collect())
+    }
+
+    /// The layout in which an operand must be.
+    fn needed(&self, way: &Way, operand: usize) -> Option<Layout> {
+        let partial = if way.carriers.contains(&operand) { way.over.partial() } else { &[] };
+        self.space.operand_layout(&way.over, operand, partial)
+    }
+
+    /// The cost of one way; `None` if the operation cannot run so.
+    fn weigh(&self, sizes: &Sizes, cost: &Cost, way: Way) -> Option<Weighed> {
+        let natural = self.space.result_layout(&way.over)?;
+        let steps = way.over.step_count(&self.space_sizes());
+        let later = finishes_later(&self.apply.op, self.apply.operands.len(), &natural);
+        let wanted = self.wanted.unwrap_or(&natural);
+        let (mut time_us, mut bytes_total, mut memory) = (0.0, 0u64, 0u64);
+        let (mut moves, mut moved) = (Vec::new(), Vec::new());
+        for k in self.claim_order() {
+            let Operand::Value(operand) = self.apply.operands[k] else { continue };
+            let need = match later && k == 2 {
+                true => bias_layout(self.program, self.value, operand, wanted),
+                false => self.needed(&way, k)?,
+            };
+            memory = memory.saturating_add(largest_piece(&typed(self.program, sizes, operand, &need)));
+            let steps = if need.has_stream() { steps } else { 1 };
+            let routes = self.at_hand[operand].iter().map(|from| {
+                let source = typed(self.program, sizes, operand, from);
+                route(&source, &need, cost)
+            });
+            let best = routes.min_by(|a, b| a.time_us(cost, steps).total_cmp(&b.time_us(cost, steps)));
+            let Some(best) = best else { continue };
+            time_us += best.time_us(cost, steps);
+            bytes_total = bytes_total.saturating_add(best.bytes_total());
+            moved.push(best.communicates());
+            if !best.legs.is_empty() {
+                moves.push((k, best));
+            }
+        }
+        let result_type = typed(self.program, sizes, self.value, &natural);
+        memory = memory.saturating_add(largest_piece(&result_type));
+        // A partial result that nobody has placed will have to be combined sooner or later.
+        let target = self.wanted.cloned().unwrap_or_else(|| natural.combined());
+        let result = route(&result_type, &target, cost);
+        time_us += result.time_us(cost, steps);
+        bytes_total = bytes_total.saturating_add(result.bytes_total());
+        let extents = way.over.largest_extents(&self.space_sizes());
+        time_us += cost.time_us(work(&self.apply.op, self.space, &extents), 0, 0);
+        Some(Weighed { way, natural, moves, result, time_us, bytes_total, memory, moved })
+    }
+}
+
+/// Whether the operation is finished after its parts are combined: a bias is added, a mean divided.
+pub(crate) fn finishes_later(op: &Op, operands: usize, natural: &Layout) -> bool {
+    let has_finish = matches!(op, Op::Linear if operands == 3) || matches!(op, Op::Reduce(Reduce::Mean, _));
+    has_finish && natural.is_partial()
+}
+
+/// Where the bias of a linear must be when it is added to a result in this layout.
+pub(crate) fn bias_layout(program: &Program, value: ValueId, bias: ValueId, result: &Layout) -> Layout {
+    let dims = &program.values[value].dims;
+    let cuts: Vec<Cuts> = program.values[bias]
+        .dims
+        .iter()
+        .map(|dim| dims.iter().position(|d| d == dim).map(|at| result.cuts()[at].clone()).unwrap_or_default())
+        .collect();
+    Layout::new(result.mesh().clone(), cuts, result.partial().to_vec())
+        .expect("the cuts of a layout's own dims are distinct")
+}
