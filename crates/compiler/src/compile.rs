@@ -40,8 +40,8 @@ pub fn compile(
     sizes: &Sizes,
     options: &Options,
 ) -> Result<Plan, Diagnostics> {
-    let placed = crate::propagate::run(program, placement, sizes, options)?;
-    let local = crate::lower::run(program, sizes, &placed);
+    let placed = crate::propagate::run(program, placement, sizes, &options.cost)?;
+    let local = crate::lower::run(program, sizes, &placed, &options.cost);
     crate::local::verify(&local).unwrap_or_else(|fault| panic!("lower: {fault}"));
     let host = crate::schedule::run(&local);
     let report = crate::explain::run(program, placement, sizes, &placed, &local, &host);

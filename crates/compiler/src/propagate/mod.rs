@@ -25,7 +25,7 @@ mod weigh;
 pub use origin::Origin;
 pub(crate) use weigh::{bias_layout, finishes_later};
 
-use crate::compile::Options;
+use crate::cost::Cost;
 use crate::diagnostic::Diagnostics;
 use crate::dtype::DType;
 use crate::id::Table;
@@ -89,10 +89,10 @@ pub fn run(
     program: &Program,
     placement: Option<&Placement>,
     sizes: &Sizes,
-    options: &Options,
+    cost: &Cost,
 ) -> Result<Placed, Diagnostics> {
-    let values = spread::run(program, placement, sizes, &options.cost);
-    choose::run(program, placement, sizes, &options.cost, values)
+    let values = spread::run(program, placement, sizes, cost);
+    choose::run(program, placement, sizes, cost, values)
 }
 
 /// How the elements of a value are stored in a layout: partial values of a half type are held wide.

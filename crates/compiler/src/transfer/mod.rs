@@ -19,7 +19,7 @@ mod across;
 mod one_grid;
 mod traffic;
 
-pub use traffic::Traffic;
+pub use traffic::{Traffic, all_steps_of};
 
 use crate::dtype::Combine;
 use crate::id::Id;

@@ -60,11 +60,15 @@ impl Traffic {
 
 /// The same type with every running step taken as all steps together.
 fn all_steps(ty: &TensorType) -> TensorType {
-    let layout: Layout = ty.layout.map_factors(|_, factor| {
+    TensorType { layout: all_steps_of(&ty.layout), ..ty.clone() }
+}
+
+/// A layout with every running step taken as all steps together.
+pub fn all_steps_of(layout: &Layout) -> Layout {
+    layout.map_factors(|_, factor| {
         vec![match factor {
             Factor::Step(count, _) => Factor::Stream(Steps::Count(*count)),
             other => other.clone(),
         }]
-    });
-    TensorType { layout, ..ty.clone() }
+    })
 }

@@ -1,0 +1,135 @@
+//! The report of a plan: read off the placement and the local program, so it cannot say anything else
+//! than what runs.
+
+use crate::host::HostProgram;
+use crate::id::Id;
+use crate::instr::{Compute, Move, TensorType};
+use crate::layout::DimCuts;
+use crate::local::{LocalId, LocalInstr, LocalProgram};
+use crate::op::product_flops;
+use crate::placement::{Overlap, Placement};
+use crate::program::{Program, Sizes};
+use crate::propagate::{Placed, largest_piece, typed};
+use crate::report::{CollectiveReport, Report, ValueReport};
+use crate::schedule::peak_bytes;
+use crate::transfer::{Traffic, all_steps_of};
+
+/// Explains a plan.
+pub fn run(
+    program: &Program,
+    placement: Option<&Placement>,
+    sizes: &Sizes,
+    placed: &Placed,
+    local: &LocalProgram,
+    host: &HostProgram,
+) -> Report {
+    let mut walk = Walk { local, collectives: Vec::new(), flops: Flops::default() };
+    walk.body(&local.body, 1, Overlap::None);
+    let axes = placed.home.axes().values();
+    let home = placement.map(|_| placed.home.name());
+    Report {
+        program: program.name.clone(),
+        placement: placement.map(|placement| placement.name.clone()),
+        mesh: placement.map(|_| axes.map(|axis| (axis.name.clone(), axis.size)).collect()).unwrap_or_default(),
+        devices: host.devices,
+        values: values(program, sizes, placed, home.unwrap_or(placed.home.name())),
+        collectives: walk.collectives,
+        flops_per_device: walk.flops.most(),
+        peak_bytes_per_device: peak_bytes(host),
+        alternatives: placed.alternatives.clone(),
+        notes: placed.notes.clone(),
+    }
+}
+
+fn values(program: &Program, sizes: &Sizes, placed: &Placed, home: &str) -> Vec<ValueReport> {
+    let needed = placed.values.iter().filter_map(|(value, v)| Some((value, v.as_ref()?)));
+    let report = needed.map(|(value, of_value)| {
+        let ty = typed(program, sizes, value, &of_value.layout);
+        ValueReport {
+            name: program.values[value].name.clone(),
+            dims: program.sized_dims(value, sizes),
+            dtype: program.values[value].dtype.name(),
+            placed: of_value.layout.text(&program.dim_names(value), Some(home)).to_string(),
+            origin: of_value.origin.sentence(program, &placed.values, value),
+            bytes_per_device: largest_piece(&ty),
+        }
+    });
+    report.collect()
+}
+
+/// Operations by the devices that do them: those of different meshes add up only where the meshes
+/// share a device.
+#[derive(Default)]
+struct Flops {
+    per_device: Vec<u128>,
+}
+
+impl Flops {
+    fn most(&self) -> u128 {
+        self.per_device.iter().copied().max().unwrap_or(0)
+    }
+}
+
+struct Walk<'a> {
+    local: &'a LocalProgram,
+    collectives: Vec<CollectiveReport>,
+    flops: Flops,
+}
+
+impl Walk<'_> {
+    fn body(&mut self, body: &[LocalInstr], steps: u64, overlap: Overlap) {
+        for instr in body {
+            match instr {
+                LocalInstr::Input(_) => {}
+                LocalInstr::Compute(compute) => self.compute(compute),
+                LocalInstr::Move(moved) if moved.kind.communicates() => self.collective(moved, steps, overlap),
+                LocalInstr::Move(_) => {}
+                LocalInstr::Loop(of_steps) => {
+                    let inner = of_steps.counters.iter().map(|(_, steps)| steps).product::<u64>();
+                    self.body(&of_steps.body, steps * inner, of_steps.overlap);
+                }
+            }
+        }
+    }
+
+    fn ty(&self, id: LocalId) -> &TensorType {
+        &self.local.values[id].ty
+    }
+
+    fn collective(&mut self, moved: &Move<LocalId>, steps: u64, overlap: Overlap) {
+        let traffic = Traffic::of(self.ty(moved.source), self.ty(moved.target));
+        self.collectives.push(CollectiveReport {
+            kind: moved.kind,
+            value: self.local.values[moved.source].name.clone(),
+            axes: moved.axes.clone(),
+            group: moved.group,
+            steps,
+            overlap: if steps > 1 && overlap == Overlap::Collective { overlap } else { Overlap::None },
+            bytes_per_device: traffic.bytes_per_device,
+            bytes_total: traffic.bytes_total,
+            because: moved.because.clone(),
+        });
+    }
+
+    /// All steps of a loop together do what the operation does without steps.
+    fn compute(&mut self, compute: &Compute<LocalId>) {
+        let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
+        if product_flops(&compute.op, &compute.space, &sizes) == 0 {
+            return;
+        }
+        let over = all_steps_of(&compute.over);
+        let mesh = over.mesh();
+        let cuts: Vec<_> =
+            (0..over.ndim()).map(|dim| DimCuts::new(&over, dim, sizes[dim], &[])).collect();
+        for place in 0..mesh.device_count() {
+            let coords = mesh.coords(place);
+            let extents: Vec<u64> = cuts.iter().map(|cuts| cuts.at(&coords).count()).collect();
+            let device = Id::index(mesh.device_at(place));
+            if self.flops.per_device.len() <= device {
+                self.flops.per_device.resize(device + 1, 0);
+            }
+            let flops = product_flops(&compute.op, &compute.space, &extents);
+            self.flops.per_device[device] = self.flops.per_device[device].saturating_add(flops);
+        }
+    }
+}
