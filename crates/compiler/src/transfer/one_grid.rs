@@ -108,7 +108,12 @@ impl<'a> Grid<'a> {
                 partners = partners.saturating_mul(receivers);
                 kept *= a.at(&coords).shared(b.at(&coords));
             }
-            if self.added.iter().any(|&axis| coords.along(axis) != 0) {
+            // Only coordinate 0 of an added axis receives: itself alone, where sender and receiver agree.
+            let away = self.added.iter().filter(|&&axis| coords.along(axis) != 0);
+            if away.clone().any(|axis| !self.spread.contains(axis)) {
+                needed = 0;
+            }
+            if away.count() > 0 {
                 kept = 0;
             }
             let leaving = needed.saturating_sub(kept);
@@ -152,7 +157,13 @@ impl<'a> Grid<'a> {
         let (from_one, to_one) = (self.on_one_member(self.source), self.on_one_member(self.target));
         let in_target = |axis: &AxisId| self.dims.iter().any(|(_, b)| b.axes().any(|a| a == *axis));
         if !self.group.iter().any(in_target) {
-            return if from_one { Kind::Broadcast } else { Kind::AllGather };
+            let added = self.group.iter().filter(|axis| self.added.contains(axis)).count();
+            return match added {
+                0 if from_one => Kind::Broadcast,
+                0 => Kind::AllGather,
+                n if n == self.group.len() => Kind::Gather,
+                _ => Kind::Redistribute,
+            };
         }
         if !self.group.iter().all(in_target) {
             return Kind::Redistribute;
