@@ -24,6 +24,8 @@ impl Default for Cost {
 impl Cost {
     /// Microseconds for so much work of one device.
     pub fn time_us(&self, flops: u128, messages: u64, bytes: u64) -> f64 {
-        flops as f64 / self.flops_per_us + messages as f64 * self.latency_us + bytes as f64 / self.bytes_per_us
+        flops as f64 / self.flops_per_us
+            + messages as f64 * self.latency_us
+            + bytes as f64 / self.bytes_per_us
     }
 }

@@ -23,15 +23,8 @@ pub enum DType {
 
 impl DType {
     /// Every element type, in the order the documentation lists them.
-    pub const ALL: [DType; 7] = [
-        DType::F64,
-        DType::F32,
-        DType::Bf16,
-        DType::F16,
-        DType::I64,
-        DType::I32,
-        DType::Bool,
-    ];
+    pub const ALL: [DType; 7] =
+        [DType::F64, DType::F32, DType::Bf16, DType::F16, DType::I64, DType::I32, DType::Bool];
 
     /// The spelling in every text form.
     pub fn name(self) -> &'static str {

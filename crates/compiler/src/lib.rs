@@ -18,3 +18,7 @@ pub mod mesh;
 pub mod layout;
 pub mod op;
 pub mod program;
+pub mod instr;
+pub mod transfer;
+pub mod cost;
+pub mod reshard;

@@ -77,7 +77,9 @@ pub fn route(source: &TensorType, target: &Layout, cost: &Cost) -> Route {
             let mut after = Vec::new();
             let smaller = TensorType { layout: cut.clone(), ..source.clone() };
             ways_to_reduce(&smaller, target, &reduced, &mut after);
-            routes.extend(after.into_iter().map(|legs| std::iter::once(leg(source, &cut)).chain(legs).collect()));
+            routes.extend(
+                after.into_iter().map(|legs| std::iter::once(leg(source, &cut)).chain(legs).collect()),
+            );
         }
     }
     let routes = routes.into_iter().map(|legs| Route { legs: before.iter().cloned().chain(legs).collect() });
@@ -100,12 +102,14 @@ fn leg(source: &TensorType, target: &Layout) -> Leg {
 /// all but the last one by all-reduces.
 fn reduce_all_but_last_operator(source: &TensorType, target: &Layout) -> (Vec<Leg>, TensorType) {
     let reduced = reduced_axes(&source.layout, target);
-    let mut operators: Vec<Combine> = Combine::ALL.into_iter().filter(|c| reduced.iter().any(|p| p.combine == *c)).collect();
+    let mut operators: Vec<Combine> =
+        Combine::ALL.into_iter().filter(|c| reduced.iter().any(|p| p.combine == *c)).collect();
     operators.pop();
     let mut legs = Vec::new();
     let mut at = source.clone();
     for combine in operators {
-        let rest = at.layout.partial().iter().copied().filter(|p| p.combine != combine || !reduced.contains(p));
+        let rest =
+            at.layout.partial().iter().copied().filter(|p| p.combine != combine || !reduced.contains(p));
         let next = at.layout.with_partial(rest.collect()).expect("fewer partial axes are still distinct");
         legs.push(leg(&at, &next));
         at.layout = next;
@@ -117,15 +121,21 @@ fn reduce_all_but_last_operator(source: &TensorType, target: &Layout) -> (Vec<Le
 fn ways_to_reduce(source: &TensorType, target: &Layout, reduced: &[Partial], routes: &mut Vec<Vec<Leg>>) {
     let names: Vec<String> =
         reduced.iter().map(|p| source.layout.mesh().axes()[p.axis].name.clone()).collect();
-    let kept: Vec<Partial> = source.layout.partial().iter().copied().filter(|p| !reduced.contains(p)).collect();
+    let kept: Vec<Partial> =
+        source.layout.partial().iter().copied().filter(|p| !reduced.contains(p)).collect();
     // Straight into the target, where nothing but the reduction moves.
     if reduces_straight(source, target, &names) {
         routes.push(vec![leg(source, target)]);
     }
     // Some axes scattered where the target wants them, the rest all-reduced on the smaller pieces.
-    let scattered: Vec<Partial> = reduced.iter().copied().filter(|p| target.cuts_by(p.axis).is_some()).collect();
-    if source.layout.mesh().same_grid(target.mesh()) && !scattered.is_empty() && scattered.len() < reduced.len() {
-        let rest: Vec<Partial> = source.layout.partial().iter().copied().filter(|p| !scattered.contains(p)).collect();
+    let scattered: Vec<Partial> =
+        reduced.iter().copied().filter(|p| target.cuts_by(p.axis).is_some()).collect();
+    if source.layout.mesh().same_grid(target.mesh())
+        && !scattered.is_empty()
+        && scattered.len() < reduced.len()
+    {
+        let rest: Vec<Partial> =
+            source.layout.partial().iter().copied().filter(|p| !scattered.contains(p)).collect();
         if let Some(middle) = target.with_partial(rest) {
             let names: Vec<String> =
                 scattered.iter().map(|p| source.layout.mesh().axes()[p.axis].name.clone()).collect();
@@ -164,9 +174,9 @@ fn push_via(source: &TensorType, middle: Layout, target: &Layout, routes: &mut V
 fn reduces_straight(source: &TensorType, target: &Layout, reduced: &[String]) -> bool {
     let traffic = leg(source, target).traffic;
     if source.layout.mesh().same_grid(target.mesh()) {
-        let all_cut = reduced.iter().all(|name| {
-            source.layout.mesh().axis(name).is_some_and(|axis| target.cuts_by(axis).is_some())
-        });
+        let all_cut = reduced
+            .iter()
+            .all(|name| source.layout.mesh().axis(name).is_some_and(|axis| target.cuts_by(axis).is_some()));
         traffic.axes == *reduced && matches!(traffic.kind, Kind::ReduceScatter | Kind::Reduce) && all_cut
             || traffic.axes == *reduced && traffic.kind == Kind::AllReduce
     } else {
@@ -182,9 +192,10 @@ fn reduces_straight_across(source: &TensorType, target: &Layout) -> bool {
     let mut targets: Vec<_> = target.mesh().devices().collect();
     devices.sort_unstable();
     targets.sort_unstable();
-    let all_partial = mesh.axes().iter().all(|(axis, a)| {
-        a.size == 1 || source.layout.partial().iter().any(|p| p.axis == axis)
-    });
+    let all_partial = mesh
+        .axes()
+        .iter()
+        .all(|(axis, a)| a.size == 1 || source.layout.partial().iter().any(|p| p.axis == axis));
     let all_cut = target.mesh().axes().iter().all(|(axis, a)| a.size == 1 || target.cuts_by(axis).is_some());
     devices == targets && all_partial && all_cut && !target.is_partial()
 }

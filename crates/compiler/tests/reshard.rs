@@ -3,7 +3,6 @@
 
 use shardweave_compiler::cost::Cost;
 use shardweave_compiler::dtype::{Combine, DType};
-use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Kind, TensorType};
 use shardweave_compiler::layout::{Cuts, Factor, IndexSet, Layout, Partial};
 use shardweave_compiler::mesh::{AxisId, DeviceId, Mesh};
@@ -157,13 +156,18 @@ fn check(source: &Layout, target: &Layout, sizes: &[u64]) {
             assert_eq!(traffic.bytes_per_device, most * 8, "{what}");
         } else {
             assert_eq!(traffic.bytes_total, sent.values().sum::<u64>() * 8, "{what}: {traffic:?}");
-            assert_eq!(traffic.bytes_per_device, sent.values().max().unwrap_or(&0) * 8, "{what}: {traffic:?}");
+            assert_eq!(
+                traffic.bytes_per_device,
+                sent.values().max().unwrap_or(&0) * 8,
+                "{what}: {traffic:?}"
+            );
         }
         held = after;
         at = next;
     }
     // Reductions over several legs add the same parts as one would.
-    let wanted = if route.legs.is_empty() { scatter(&of(source)) } else { expected(&of(source), &of(target)) };
+    let wanted =
+        if route.legs.is_empty() { scatter(&of(source)) } else { expected(&of(source), &of(target)) };
     if route.legs.is_empty() {
         assert!(source.same_as(target, sizes), "{what}: nothing moves between different layouts");
     }
@@ -218,7 +222,14 @@ fn permuted_devices_and_other_grids() {
     let grid = mesh("grid", &[2, 2], None);
     let late = mesh("late", &[2], Some(vec![5, 3]));
     let shapes: &[&[u64]] = &[&[8, 4], &[5, 3], &[2, 0]];
-    for (a, b) in [(&line, &shuffled), (&line, &grid), (&grid, &line), (&line, &late), (&late, &line), (&shuffled, &grid)] {
+    for (a, b) in [
+        (&line, &shuffled),
+        (&line, &grid),
+        (&grid, &line),
+        (&line, &late),
+        (&late, &line),
+        (&shuffled, &grid),
+    ] {
         all_pairs(a, b, shapes);
     }
 }

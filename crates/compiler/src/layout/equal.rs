@@ -9,7 +9,8 @@ impl Layout {
     /// Both are of values of these sizes. Layouts with [`Factor::Step`] compare by their factors.
     pub fn same_as(&self, other: &Layout, sizes: &[u64]) -> bool {
         if self.mesh.same_grid(&other.mesh) {
-            self.partial_axes() == other.partial_axes() && (0..self.ndim()).all(|dim| self.same_dim(other, dim, sizes[dim]))
+            self.partial_axes() == other.partial_axes()
+                && (0..self.ndim()).all(|dim| self.same_dim(other, dim, sizes[dim]))
         } else {
             !self.is_partial() && !other.is_partial() && self.same_on_devices(other, sizes)
         }
@@ -73,7 +74,9 @@ impl Layout {
 
     fn same_on_devices(&self, other: &Layout, sizes: &[u64]) -> bool {
         let bound = self.mesh.device_bound().max(other.mesh.device_bound());
-        (0..bound as usize).map(Id::new).all(|device| self.piece_of(sizes, device) == other.piece_of(sizes, device))
+        (0..bound as usize)
+            .map(Id::new)
+            .all(|device| self.piece_of(sizes, device) == other.piece_of(sizes, device))
     }
 
     /// The layout with every `stream` of undecided count made definite.

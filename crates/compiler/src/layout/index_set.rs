@@ -130,7 +130,8 @@ pub fn overlap(first: &IndexSet, second: &IndexSet) -> Vec<Overlap> {
             };
             match runs.last_mut() {
                 Some(last)
-                    if last.at_first + last.len == run.at_first && last.at_second + last.len == run.at_second =>
+                    if last.at_first + last.len == run.at_first
+                        && last.at_second + last.len == run.at_second =>
                 {
                     last.len += run.len;
                 }
@@ -171,7 +172,8 @@ fn common<'a>(first: &'a IndexSet, second: &'a IndexSet) -> impl Iterator<Item =
 
 impl fmt::Debug for IndexSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runs: Vec<String> = self.intervals.iter().map(|(start, end)| format!("[{start},{end})")).collect();
+        let runs: Vec<String> =
+            self.intervals.iter().map(|(start, end)| format!("[{start},{end})")).collect();
         f.write_str(&runs.join(" "))
     }
 }
@@ -195,7 +197,8 @@ mod tests {
     #[test]
     fn set_algebra_agrees_with_single_indices() {
         // Every pair of subsets of 0..6, as bits.
-        let set = |bits: u32| IndexSet::from_blocks((0..6).filter(|i| bits >> i & 1 == 1).map(|i| (i, i + 1)));
+        let set =
+            |bits: u32| IndexSet::from_blocks((0..6).filter(|i| bits >> i & 1 == 1).map(|i| (i, i + 1)));
         for a in 0..64 {
             for b in 0..64 {
                 assert_eq!(set(a).union(&set(b)), set(a | b));

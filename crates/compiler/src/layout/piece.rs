@@ -88,7 +88,8 @@ impl DimCuts {
     /// All pieces that factors on a mesh make of a dim.
     pub fn of(factors: &Cuts, mesh: &Mesh, size: u64, steps: &[u64]) -> DimCuts {
         let axes: Vec<AxisId> = factors.iter().filter_map(Factor::axis).collect();
-        let pieces = mesh.coords_over(&axes).map(|coords| held(factors, mesh, size, Place { coords: &coords, steps }));
+        let pieces =
+            mesh.coords_over(&axes).map(|coords| held(factors, mesh, size, Place { coords: &coords, steps }));
         let pieces = pieces.collect();
         DimCuts { axes: axes.iter().map(|&axis| (axis, mesh.size(axis))).collect(), pieces }
     }

@@ -46,7 +46,9 @@ fn reach_of(factors: &Cuts, mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> Ind
             Factor::Axis(axis) => cut_all(&blocks, |b| ceil_cuts(b, 0..mesh.size(*axis), mesh.size(*axis))),
             Factor::Sizes(_, sizes) => cut_all(&blocks, |b| given_cuts(b, sizes)),
             Factor::Local(count) => cut_all(&blocks, |b| ceil_cuts(b, 0..*count, *count)),
-            Factor::Stream(steps) => cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size))),
+            Factor::Stream(steps) => {
+                cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size)))
+            }
             Factor::Step(count, step) => {
                 let range = steps.get(step.index()).cloned().unwrap_or(0..*count);
                 cut_all(&blocks, |b| ceil_cuts(b, range.clone(), *count))
@@ -67,7 +69,9 @@ fn largest_of(factors: &Cuts, mesh: &Mesh, size: u64) -> u64 {
             }
             Factor::Step(count, _) => cut_all(&blocks, |b| ceil_cuts(b, 0..1, *count)),
             Factor::Local(count) => cut_all(&blocks, |b| ceil_cuts(b, 0..*count, *count)),
-            Factor::Stream(steps) => cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size))),
+            Factor::Stream(steps) => {
+                cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size)))
+            }
         };
     }
     blocks.iter().map(|(start, end)| end - start).sum()

@@ -38,7 +38,9 @@ impl Region {
             return;
         }
         // Each turn removes a box, so this ends.
-        while let Some((at, dim)) = self.boxes.iter().enumerate().find_map(|(at, b)| Some((at, joint(b, &added)?))) {
+        while let Some((at, dim)) =
+            self.boxes.iter().enumerate().find_map(|(at, b)| Some((at, joint(b, &added)?)))
+        {
             let other = self.boxes.swap_remove(at);
             match dim {
                 Joint::Along(dim) => added[dim] = added[dim].union(&other[dim]),
@@ -51,7 +53,8 @@ impl Region {
 
     /// Some elements of a box that are not in the region, as a box; `None` if all of them are.
     pub fn missing(&self, wanted: &[IndexSet]) -> Option<Vec<IndexSet>> {
-        let mut left: Vec<Vec<IndexSet>> = if is_empty_box(wanted) { Vec::new() } else { vec![wanted.to_vec()] };
+        let mut left: Vec<Vec<IndexSet>> =
+            if is_empty_box(wanted) { Vec::new() } else { vec![wanted.to_vec()] };
         for held in &self.boxes {
             left = left.iter().flat_map(|b| without(b, held)).collect();
         }

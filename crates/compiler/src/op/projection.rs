@@ -133,7 +133,9 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
                 let at = |n: u64| (n * piece).min(parts[last].size) * inner;
                 Factor::Sizes(*axis, (0..mesh.size(*axis)).map(|n| at(n + 1) - at(n)).collect())
             }
-            Factor::Stream(steps) => Factor::Stream(crate::layout::Steps::Count(steps.count(parts[last].size))),
+            Factor::Stream(steps) => {
+                Factor::Stream(crate::layout::Steps::Count(steps.count(parts[last].size)))
+            }
             other => other.clone(),
         });
     }
@@ -163,7 +165,11 @@ fn holds_what_parts_hold(merged: &Cuts, parts: &[Part<'_>], mesh: &Arc<Mesh>) ->
                 blocks.iter().map(|b| (b.0 * part.size, b.1 * part.size)).collect()
             } else {
                 let outer = blocks.iter().flat_map(|b| b.0..b.1);
-                outer.flat_map(|o| set.intervals().iter().map(move |i| (o * part.size + i.0, o * part.size + i.1))).collect()
+                outer
+                    .flat_map(|o| {
+                        set.intervals().iter().map(move |i| (o * part.size + i.0, o * part.size + i.1))
+                    })
+                    .collect()
             };
         }
         if *merged.at(&coords) != IndexSet::from_blocks(blocks) {

@@ -13,9 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn across_grids(source: &TensorType, target: &TensorType) -> Traffic {
     let moves = Moves::new(source, target);
     let total: u64 = moves.sent.values().sum();
-    let reduces = reduced_axes(&source.layout, &target.layout)
-        .iter()
-        .any(|p| source.layout.mesh().size(p.axis) > 1);
+    let reduces =
+        reduced_axes(&source.layout, &target.layout).iter().any(|p| source.layout.mesh().size(p.axis) > 1);
     if total == 0 && !reduces {
         return Traffic::none();
     }
@@ -45,7 +44,9 @@ pub(super) fn across_grids(source: &TensorType, target: &TensorType) -> Traffic 
 fn axes_of_move(source: &Layout, target: &Layout) -> Vec<String> {
     let used = |layout: &Layout| -> Vec<String> {
         let axes = layout.mesh().axes().iter();
-        axes.filter(|&(id, axis)| axis.size > 1 && layout.uses(id)).map(|(_, axis)| axis.name.clone()).collect()
+        axes.filter(|&(id, axis)| axis.size > 1 && layout.uses(id))
+            .map(|(_, axis)| axis.name.clone())
+            .collect()
     };
     let axes = used(source);
     if axes.is_empty() { used(target) } else { axes }
@@ -125,11 +126,19 @@ impl Moves {
         let wanted_in_all: u64 = receivers.iter().map(|d| volume(wanted(d))).sum();
         let all_pairs = edges.len() == senders.len() * receivers.len();
         match () {
-            () if one_to_one && whole => if same_set { Kind::Permute } else { Kind::SendRecv },
+            () if one_to_one && whole => {
+                if same_set {
+                    Kind::Permute
+                } else {
+                    Kind::SendRecv
+                }
+            }
             () if senders.len() == 1 && whole => Kind::Broadcast,
             () if senders.len() == 1 && wanted_in_all == held_in_all => Kind::Scatter,
             () if receivers.len() == 1 && wanted_in_all == held_in_all => Kind::Gather,
-            () if same_set && all_pairs && receivers.iter().all(|d| volume(wanted(d)) == held_in_all) => Kind::AllGather,
+            () if same_set && all_pairs && receivers.iter().all(|d| volume(wanted(d)) == held_in_all) => {
+                Kind::AllGather
+            }
             () if same_set && all_pairs && wanted_in_all == held_in_all => Kind::AllToAll,
             () => Kind::Redistribute,
         }
@@ -137,7 +146,8 @@ impl Moves {
 
     /// Elements sent by slices, where every member holds the whole value: the most, and by all.
     fn all_reduce_counts(&self, group: u64) -> Option<(u64, u64)> {
-        let piece = self.held.values().map(|piece| piece.iter().map(IndexSet::count).product::<u64>()).max()?;
+        let piece =
+            self.held.values().map(|piece| piece.iter().map(IndexSet::count).product::<u64>()).max()?;
         let slice = piece.div_ceil(group);
         let groups = self.held.len() as u64 / group;
         Some(((piece - slice) + (group - 1) * slice, 2 * (group - 1) * piece * groups))

@@ -94,7 +94,8 @@ impl<'a> Grid<'a> {
             .filter(|axis| !cuts_target(axis) && !self.added.contains(axis))
             .map(|&axis| mesh.size(axis))
             .product();
-        let mut relevant: Vec<AxisId> = self.dims.iter().flat_map(|(a, b)| a.axes().chain(b.axes())).collect();
+        let mut relevant: Vec<AxisId> =
+            self.dims.iter().flat_map(|(a, b)| a.axes().chain(b.axes())).collect();
         relevant.extend(&self.added);
         relevant.sort_unstable();
         relevant.dedup();
@@ -144,7 +145,12 @@ impl<'a> Grid<'a> {
     }
 
     fn kind_of_reduction(&self) -> Kind {
-        if self.dims.iter().enumerate().all(|(dim, _)| self.source.same_dim(self.target, dim, self.sizes[dim])) {
+        if self
+            .dims
+            .iter()
+            .enumerate()
+            .all(|(dim, _)| self.source.same_dim(self.target, dim, self.sizes[dim]))
+        {
             Kind::AllReduce
         } else if self.on_one_member(self.target) {
             Kind::Reduce
@@ -192,7 +198,8 @@ impl<'a> Grid<'a> {
     /// Whether the target's pieces are the source's pieces on other devices.
     fn is_permutation(&self) -> bool {
         let axes = |which: fn(&(DimCuts, DimCuts)) -> &DimCuts| {
-            let mut axes: Vec<AxisId> = self.dims.iter().flat_map(|dim| which(dim).axes().collect::<Vec<_>>()).collect();
+            let mut axes: Vec<AxisId> =
+                self.dims.iter().flat_map(|dim| which(dim).axes().collect::<Vec<_>>()).collect();
             axes.sort_unstable();
             axes
         };
@@ -237,8 +244,11 @@ impl Sends {
     fn new(grid: &Grid<'_>, source: &DimCuts, target: &DimCuts) -> Sends {
         let mesh = grid.source.mesh();
         let axes: Vec<AxisId> = target.axes().collect();
-        let agree: Vec<(AxisId, u64)> =
-            axes.iter().filter(|axis| !grid.spread.contains(axis)).map(|&axis| (axis, mesh.size(axis))).collect();
+        let agree: Vec<(AxisId, u64)> = axes
+            .iter()
+            .filter(|axis| !grid.spread.contains(axis))
+            .map(|&axis| (axis, mesh.size(axis)))
+            .collect();
         let combinations = agree.iter().map(|&(_, size)| size).product::<u64>() as usize;
         let needed = source.pieces().iter().map(|held| {
             let mut row = vec![(0, 0); combinations];

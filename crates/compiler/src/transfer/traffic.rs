@@ -37,7 +37,14 @@ impl Traffic {
 
     /// Nothing is sent.
     pub(super) fn none() -> Traffic {
-        Traffic { kind: Kind::Local, axes: Vec::new(), group: 1, bytes_per_device: 0, bytes_total: 0, messages: 0 }
+        Traffic {
+            kind: Kind::Local,
+            axes: Vec::new(),
+            group: 1,
+            bytes_per_device: 0,
+            bytes_total: 0,
+            messages: 0,
+        }
     }
 
     /// The messages of a pattern in a group, if a device has so many partners.
