@@ -18,6 +18,7 @@
 mod equal;
 mod extent;
 mod index_set;
+mod parse;
 mod piece;
 mod reach;
 mod region;
@@ -25,6 +26,7 @@ mod text;
 
 pub use extent::Stream;
 pub use index_set::{IndexSet, Overlap, overlap};
+pub use parse::{LayoutScope, Lookup, Writer, parse_layout};
 pub use piece::{DimCuts, Place};
 pub use region::{Region, box_intersection, is_empty_box};
 pub use text::LayoutText;

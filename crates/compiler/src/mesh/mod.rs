@@ -8,7 +8,10 @@
 //!  dp=1     4    5    6    7            device = 4 dp + tp
 //! ```
 
+mod parse;
 mod text;
+
+pub(crate) use parse::read_mesh;
 
 use crate::diagnostic::quote;
 use crate::id::{Id, Table, id};
@@ -51,6 +54,8 @@ pub enum MeshError {
     AxisTwice(String),
     /// More devices than [`Mesh::MOST_DEVICES`], or a device number beyond it.
     TooManyDevices,
+    /// More axes than [`Mesh::MOST_AXES`].
+    TooManyAxes,
     /// The list of devices is not as long as the mesh has places.
     DeviceCount {
         /// How many places there are.
@@ -66,6 +71,9 @@ impl Mesh {
     /// Meshes larger than this are refused: planning walks over the devices.
     pub const MOST_DEVICES: u64 = 1 << 16;
 
+    /// Meshes with more axes are refused.
+    pub const MOST_AXES: usize = 64;
+
     /// A mesh of the given axes; the devices are `0, 1, ...` unless listed.
     pub fn new(
         name: impl Into<String>,
@@ -75,6 +83,9 @@ impl Mesh {
         let mut table: Table<AxisId, Axis> = Table::new();
         let mut places: u64 = 1;
         for (name, size) in axes {
+            if table.len() == Self::MOST_AXES {
+                return Err(MeshError::TooManyAxes);
+            }
             if size == 0 {
                 return Err(MeshError::EmptyAxis(name));
             }
@@ -243,6 +254,7 @@ impl fmt::Display for MeshError {
             MeshError::EmptyAxis(axis) => write!(f, "axis {} has size 0", quote(axis)),
             MeshError::AxisTwice(axis) => write!(f, "axis {} stands twice", quote(axis)),
             MeshError::TooManyDevices => write!(f, "more than {} devices", Mesh::MOST_DEVICES),
+            MeshError::TooManyAxes => write!(f, "more than {} axes", Mesh::MOST_AXES),
             MeshError::DeviceCount { places, listed } => {
                 write!(f, "the axes make {places} places, but {listed} devices are listed")
             }

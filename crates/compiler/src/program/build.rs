@@ -6,26 +6,8 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
 use crate::id::Table;
 use crate::op::Op;
-use crate::text::is_name;
+use crate::text::check_name;
 use std::collections::BTreeMap;
-
-/// Words that cannot name an axis, a value or a placement.
-pub const RESERVED: [&str; 14] = [
-    "stream",
-    "local",
-    "partial",
-    "replicated",
-    "on",
-    "via",
-    "strict",
-    "auto",
-    "none",
-    "sum",
-    "max",
-    "min",
-    "prod",
-    "repeat",
-];
 
 /// A dim as it is named somewhere: `b`, `b=2`.
 #[derive(Clone, PartialEq, Debug)]
@@ -205,24 +187,6 @@ impl ProgramBuilder {
         }
         Ok(id)
     }
-}
-
-/// Whether a name can be one of an axis, a value or a placement; `what` says of which.
-pub fn check_name(what: &str, name: &str, span: Span) -> Result<(), Diagnostic> {
-    if RESERVED.contains(&name) {
-        let message = format!("{} is a reserved word and cannot name {what}", quote(name));
-        return Err(Diagnostic::at(Code::ReservedName, span, message).help("choose another name"));
-    }
-    if matches!(name, "inf" | "nan") {
-        let message = format!("{} is a number and cannot name {what}", quote(name));
-        return Err(Diagnostic::at(Code::ReservedName, span, message).help("choose another name"));
-    }
-    if !is_name(name) {
-        let message = format!("{} is not a name", quote(name));
-        return Err(Diagnostic::at(Code::Syntax, span, message)
-            .help("names are letters, digits, `_` and `.`, and start with a letter or `_`"));
-    }
-    Ok(())
 }
 
 fn operand_type(program: &Program, operand: Operand) -> OperandType<'_> {

@@ -22,7 +22,7 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-pub use build::{DimText, NewApply, ProgramBuilder, RESERVED, check_name};
+pub use build::{DimText, NewApply, ProgramBuilder};
 pub use check::MOST_BYTES;
 pub use infer::{CallType, MOST_DIMS, OperandType, ResultType, infer};
 pub use parse::parse_program;

@@ -10,7 +10,9 @@
 mod closest;
 mod cursor;
 mod lexer;
+mod reserved;
 
 pub use closest::closest;
 pub use cursor::{Bookmark, Cursor, Reported};
 pub use lexer::{Kind, Token, is_name, lex, number, quoted_text};
+pub use reserved::{RESERVED, check_name};

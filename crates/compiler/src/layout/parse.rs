@@ -1,0 +1,368 @@
+//! Layouts from text: `b/dp, s/stream(4)/tp, partial(cp, max) on grid`.
+//!
+//! The mesh stands last, so the parts are read first and looked up after it. A layout may have several
+//! mistakes; all are told.
+
+use super::{Cuts, Factor, Layout, Partial, StepId, Steps};
+use crate::diagnostic::{Code, Diagnostic, Span, quote, quote_all};
+use crate::dtype::Combine;
+use crate::id::Id;
+use crate::mesh::{AxisId, Mesh};
+use crate::text::{Cursor, Kind, Reported};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Who writes a layout decides which factors it may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writer {
+    /// A user, in a placement.
+    User,
+    /// The compiler, in a form that it prints: `step(4, i0)` may stand there.
+    Compiler,
+}
+
+/// What a name of a file stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Lookup<T> {
+    /// The thing of that name.
+    Found(T),
+    /// There is one, but it has a mistake that was told.
+    Broken,
+    /// There is none.
+    Unknown,
+}
+
+/// What a layout is read against.
+#[derive(Clone, Copy)]
+pub struct LayoutScope<'a> {
+    /// The value's name, for messages.
+    pub value: &'a str,
+    /// The names of the value's dims; `None` if they are not known because of a mistake.
+    pub dims: Option<&'a [&'a str]>,
+    /// The mesh of a layout that names none; `None` if it is not known because of a mistake.
+    pub home: Option<&'a Arc<Mesh>>,
+    /// The meshes that may follow `on`.
+    pub meshes: &'a dyn Fn(&str) -> Lookup<Arc<Mesh>>,
+    /// Who writes.
+    pub writer: Writer,
+}
+
+/// One part of a layout as written.
+enum Part<'a> {
+    Replicated(Span),
+    Partial { axes: Vec<(&'a str, Span)>, combine: Combine },
+    Cut { dim: &'a str, span: Span, factors: Vec<FactorText<'a>> },
+}
+
+/// One factor as written.
+struct FactorText<'a> {
+    name: &'a str,
+    args: Option<Vec<Arg<'a>>>,
+    span: Span,
+}
+
+#[derive(Clone, Copy)]
+enum Arg<'a> {
+    Count(u64),
+    Word(&'a str),
+}
+
+/// Reads a layout. `Err` if it has a mistake, or if its scope is not known because of one.
+pub fn parse_layout(cursor: &mut Cursor<'_>, scope: &LayoutScope<'_>) -> Result<Layout, Reported> {
+    let mut parts = vec![part(cursor)?];
+    while cursor.eat(",").is_some() {
+        parts.push(part(cursor)?);
+    }
+    let mesh = match cursor.eat_word("on") {
+        Some(_) => {
+            let (name, span) = cursor.name("the name of a mesh")?;
+            named_mesh(cursor, scope, name, span)
+        }
+        None => scope.home.cloned(),
+    };
+    let before = cursor.mistakes();
+    let mut build = Build { scope, mesh, cuts: Vec::new(), partial: Vec::new(), axes: BTreeMap::new() };
+    build.cuts.resize(scope.dims.map_or(0, <[_]>::len), Cuts::new());
+    build.parts(cursor, &parts);
+    match (build.mesh, scope.dims) {
+        (Some(mesh), Some(_)) if cursor.mistakes() == before => {
+            Ok(Layout::new(mesh, build.cuts, build.partial).expect("no axis stands twice: that was told"))
+        }
+        _ => Err(Reported),
+    }
+}
+
+fn named_mesh(cursor: &mut Cursor<'_>, scope: &LayoutScope<'_>, name: &str, span: Span) -> Option<Arc<Mesh>> {
+    match (scope.meshes)(name) {
+        Lookup::Found(mesh) => Some(mesh),
+        Lookup::Broken => None,
+        Lookup::Unknown => {
+            cursor.report(Diagnostic::at(
+                Code::UnknownMesh,
+                span,
+                format!("there is no mesh {}", quote(name)),
+            ));
+            None
+        }
+    }
+}
+
+/// `replicated`, `partial(tp, max)` or `s/dp/tp`. A dim may have the name of a word: the slash tells.
+fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Reported> {
+    let (name, span) = cursor.name("a dim, `partial(...)` or `replicated`")?;
+    if name == "replicated" && !cursor.at("/") {
+        return Ok(Part::Replicated(span));
+    }
+    if name == "partial" && cursor.at("(") {
+        return partial(cursor, span);
+    }
+    if !cursor.at("/") {
+        return Err(cursor.unexpected(&format!("`/` and what cuts the dim {}", quote(name))));
+    }
+    let mut factors = Vec::new();
+    while cursor.eat("/").is_some() {
+        factors.push(factor(cursor)?);
+    }
+    Ok(Part::Cut { dim: name, span, factors })
+}
+
+fn partial<'a>(cursor: &mut Cursor<'a>, span: Span) -> Result<Part<'a>, Reported> {
+    let mut axes = cursor.list("(", ")", |c| c.name("the name of an axis"))?;
+    let last = axes.last().and_then(|(name, _)| Combine::from_name(name));
+    if last.is_some() {
+        axes.pop();
+    }
+    if axes.is_empty() {
+        let mistake = Diagnostic::at(Code::Syntax, span, "`partial` names at least one axis");
+        return Err(cursor.report(mistake.help("it is written `partial(tp)` or `partial(tp, max)`")));
+    }
+    Ok(Part::Partial { axes, combine: last.unwrap_or(Combine::Sum) })
+}
+
+fn factor<'a>(cursor: &mut Cursor<'a>) -> Result<FactorText<'a>, Reported> {
+    let (name, span) = cursor.name("an axis, `local(n)` or `stream`")?;
+    let args = if cursor.at("(") { Some(cursor.list("(", ")", arg)?) } else { None };
+    Ok(FactorText { name, args, span: cursor.span_from(span) })
+}
+
+fn arg<'a>(cursor: &mut Cursor<'a>) -> Result<Arg<'a>, Reported> {
+    match cursor.peek().kind {
+        Kind::Name(word) => {
+            cursor.bump();
+            Ok(Arg::Word(word))
+        }
+        _ => Ok(Arg::Count(cursor.count("a size")?.0)),
+    }
+}
+
+/// Looks up the parts.
+struct Build<'a> {
+    scope: &'a LayoutScope<'a>,
+    mesh: Option<Arc<Mesh>>,
+    cuts: Vec<Cuts>,
+    partial: Vec<Partial>,
+    /// Where each axis stands.
+    axes: BTreeMap<AxisId, Span>,
+}
+
+impl Build<'_> {
+    fn parts(&mut self, cursor: &mut Cursor<'_>, parts: &[Part<'_>]) {
+        let mut cut_at: BTreeMap<&str, Span> = BTreeMap::new();
+        for part in parts {
+            match part {
+                Part::Replicated(span) if parts.len() > 1 => {
+                    let message = "`replicated` stands alone: whole on every device of the mesh";
+                    cursor.report(Diagnostic::at(Code::BadCut, *span, message));
+                }
+                Part::Replicated(_) => {}
+                Part::Partial { axes, combine } => {
+                    for &(name, span) in axes {
+                        if let Some(axis) = self.axis(cursor, name, span) {
+                            self.partial.push(Partial { axis, combine: *combine });
+                        }
+                    }
+                }
+                Part::Cut { dim, span, factors } => {
+                    if let Some(first) = cut_at.insert(dim, *span) {
+                        let message = format!("the dim {} is cut twice", quote(dim));
+                        let mistake =
+                            Diagnostic::at(Code::DimTwice, *span, message).related(first, "first here");
+                        cursor.report(mistake.help("several cuts of a dim are written `s/dp/tp`"));
+                    }
+                    let cuts: Cuts =
+                        factors.iter().filter_map(|factor| self.factor(cursor, factor)).collect();
+                    self.cut(cursor, dim, *span, cuts);
+                }
+            }
+        }
+    }
+
+    fn cut(&mut self, cursor: &mut Cursor<'_>, dim: &str, span: Span, cuts: Cuts) {
+        let Some(dims) = self.scope.dims else { return };
+        match dims.iter().position(|d| *d == dim) {
+            Some(position) => self.cuts[position] = cuts,
+            None => {
+                let message = format!("{} has no dim {}", quote(self.scope.value), quote(dim));
+                let help = format!("its dims are {}", quote_all(dims.iter().copied()));
+                cursor.report(Diagnostic::at(Code::UnknownDim, span, message).help(help));
+            }
+        }
+    }
+
+    /// An axis that may be used here: the mesh has it, and it does not stand elsewhere in the layout.
+    fn axis(&mut self, cursor: &mut Cursor<'_>, name: &str, span: Span) -> Option<AxisId> {
+        let mesh = self.mesh.as_ref()?;
+        let Some(axis) = mesh.axis(name) else {
+            let message = format!("mesh {} has no axis {}", quote(mesh.name()), quote(name));
+            let help =
+                format!("its axes are {}", quote_all(mesh.axes().values().map(|axis| axis.name.as_str())));
+            cursor.report(Diagnostic::at(Code::UnknownAxis, span, message).help(help));
+            return None;
+        };
+        match self.axes.insert(axis, span) {
+            None => Some(axis),
+            Some(first) => {
+                let message = format!(
+                    "the axis {} stands twice in the layout of {}",
+                    quote(name),
+                    quote(self.scope.value)
+                );
+                cursor.report(Diagnostic::at(Code::AxisTwice, span, message).related(first, "first here"));
+                None
+            }
+        }
+    }
+
+    fn factor(&mut self, cursor: &mut Cursor<'_>, text: &FactorText<'_>) -> Option<Factor> {
+        match (text.name, text.args.as_deref()) {
+            ("stream", None) => Some(Factor::Stream(Steps::Whole)),
+            ("stream", Some([Arg::Word("auto")])) => Some(Factor::Stream(Steps::Auto)),
+            ("stream", Some([Arg::Count(count @ 1..)])) => Some(Factor::Stream(Steps::Count(*count))),
+            ("local", Some([Arg::Count(count @ 1..)])) => Some(Factor::Local(*count)),
+            ("stream", _) => bad_cut(cursor, text, "`stream`, `stream(4)` or `stream(auto)`"),
+            ("local", _) => bad_cut(cursor, text, "`local(4)`"),
+            ("step", Some([Arg::Count(count @ 1..), Arg::Word(step)]))
+                if self.scope.writer == Writer::Compiler =>
+            {
+                match step.strip_prefix('i').and_then(|digits| digits.parse::<u16>().ok()) {
+                    Some(index) => Some(Factor::Step(*count, StepId::new(usize::from(index)))),
+                    None => bad_cut(cursor, text, "`step(4, i0)`"),
+                }
+            }
+            (name, None) => self.axis(cursor, name, text.span).map(Factor::Axis),
+            (name, Some(args)) => {
+                let axis = self.axis(cursor, name, text.span)?;
+                self.sizes(cursor, text, axis, args)
+            }
+        }
+    }
+
+    /// `tp(5, 3, 4, 4)`: as many as the axis is long. Whether they fit the dim shows when it has a size.
+    fn sizes(
+        &self,
+        cursor: &mut Cursor<'_>,
+        text: &FactorText<'_>,
+        axis: AxisId,
+        args: &[Arg<'_>],
+    ) -> Option<Factor> {
+        let counts = args.iter().map(|arg| match arg {
+            Arg::Count(count) => Some(*count),
+            Arg::Word(_) => None,
+        });
+        let Some(sizes) = counts.collect::<Option<Vec<u64>>>() else {
+            return bad_cut(cursor, text, "the sizes of the pieces: `tp(5, 3, 4, 4)`");
+        };
+        let length = self.mesh.as_ref()?.size(axis);
+        if sizes.len() as u64 != length {
+            let message = format!(
+                "the axis {} is {length} long, but {} sizes are given",
+                quote(text.name),
+                sizes.len()
+            );
+            cursor.report(Diagnostic::at(Code::PieceCount, text.span, message));
+            return None;
+        }
+        if sizes.iter().try_fold(0_u64, |sum, &size| sum.checked_add(size)).is_none() {
+            cursor.report(Diagnostic::at(Code::TooLarge, text.span, "the sizes add up to more than 2^64"));
+            return None;
+        }
+        Some(Factor::Sizes(axis, sizes.into()))
+    }
+}
+
+fn bad_cut(cursor: &mut Cursor<'_>, text: &FactorText<'_>, written: &str) -> Option<Factor> {
+    let message = format!("{} cannot cut like this", quote(text.name));
+    let mistake = Diagnostic::at(Code::BadCut, text.span, message);
+    cursor.report(mistake.help(format!("it is written {written}; a count is at least 1")));
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, writer: Writer) -> Result<String, String> {
+        let grid = Arc::new(Mesh::new("grid", [("dp".into(), 2), ("tp".into(), 4)], None).expect("a mesh"));
+        let late = Arc::new(Mesh::new("late", [("tp".into(), 2)], Some(vec![6, 7])).expect("a mesh"));
+        let meshes = |name: &str| match name {
+            "grid" => Lookup::Found(grid.clone()),
+            "late" => Lookup::Found(late.clone()),
+            _ => Lookup::Unknown,
+        };
+        let dims = ["b", "s", "replicated"];
+        let scope = LayoutScope { value: "x", dims: Some(&dims), home: Some(&grid), meshes: &meshes, writer };
+        let mut cursor = Cursor::new(text);
+        match parse_layout(&mut cursor, &scope) {
+            Ok(layout) => Ok(layout.text(&dims, Some("grid")).to_string()),
+            Err(Reported) => Err(cursor.finish().to_string()),
+        }
+    }
+
+    #[test]
+    fn layouts_print_as_they_were_written() {
+        for text in [
+            "replicated",
+            "replicated on late",
+            "b/dp, s/tp",
+            "s/tp/dp",
+            "b/local(2)/dp, s/stream(4)/tp(5, 3, 4, 4)",
+            "b/stream, s/stream(auto), replicated/tp",
+            "s/tp, partial(dp)",
+            "partial(dp, tp, max)",
+            "partial(tp), partial(dp, prod)",
+            "s/tp on late",
+        ] {
+            assert_eq!(read(text, Writer::User).as_deref(), Ok(text));
+        }
+        assert_eq!(read("s/step(4, i0)/tp", Writer::Compiler).as_deref(), Ok("s/step(4, i0)/tp"));
+    }
+
+    #[test]
+    fn all_mistakes_of_a_layout_are_told() {
+        let found = read("b/tq, q/dp, s/tp/tp, s/local(0), b/dp", Writer::User).expect_err("many mistakes");
+        for expected in [
+            "error[E0204]: mesh `grid` has no axis `tq`\n  help: its axes are `dp`, `tp`",
+            "error[E0403]: `x` has no dim `q`",
+            "error[E0402]: the axis `tp` stands twice in the layout of `x`",
+            "error[E0407]: `local` cannot cut like this",
+            "error[E0404]: the dim `s` is cut twice",
+            "error[E0402]: the axis `dp` stands twice",
+        ] {
+            assert!(found.contains(expected), "{expected} is not in\n{found}");
+        }
+        for (text, expected) in [
+            ("s", "expected `/` and what cuts the dim `s`, found the end of the file"),
+            ("s/step(4, i0)", "error[E0204]: mesh `grid` has no axis `step`"),
+            ("s/local", "error[E0407]: `local` cannot cut like this"),
+            ("s/stream(2, 2)", "error[E0407]: `stream` cannot cut like this"),
+            ("s/tp(1, 2)", "error[E0405]: the axis `tp` is 4 long, but 2 sizes are given"),
+            ("s/tp(18446744073709551615, 1, 0, 0)", "error[E0504]: the sizes add up to more than 2^64"),
+            ("replicated, s/tp", "error[E0407]: `replicated` stands alone"),
+            ("partial(sum)", "error[E0101]: `partial` names at least one axis"),
+            ("s/tp on nowhere", "error[E0203]: there is no mesh `nowhere`"),
+        ] {
+            let found = read(text, Writer::User).expect_err(text);
+            assert!(found.starts_with(expected) || found.contains(expected), "{text}: {found}");
+        }
+    }
+}

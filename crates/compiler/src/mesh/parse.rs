@@ -1,0 +1,104 @@
+//! Meshes from text.
+
+use super::{Mesh, MeshError};
+use crate::diagnostic::{Code, Diagnostic, Span};
+use crate::text::{Cursor, Reported, check_name};
+
+/// Reads a mesh from `mesh` to its `}` or list of devices; also gives the place of its name. Newlines
+/// inside the braces divide axes as commas do.
+pub(crate) fn read_mesh(cursor: &mut Cursor<'_>) -> Result<(Mesh, Span), Reported> {
+    cursor.expect_word("mesh")?;
+    let (name, name_span) = cursor.name("the name of a mesh")?;
+    cursor.expect("{")?;
+    let mut axes = Vec::new();
+    cursor.skip_newlines();
+    while cursor.eat("}").is_none() {
+        axes.push(axis(cursor)?);
+        let line = cursor.peek().start;
+        let comma = cursor.eat(",").is_some();
+        cursor.skip_newlines();
+        if !comma && cursor.peek().start == line && !cursor.at("}") {
+            return Err(cursor.unexpected("`,` or `}`"));
+        }
+    }
+    let devices = match cursor.eat_word("devices") {
+        Some(_) => Some(cursor.list("[", "]", |c| c.count("the number of a device").map(|n| n.0))?),
+        None => None,
+    };
+    let mesh = Mesh::new(name, axes, devices).map_err(|error| {
+        let mistake = Diagnostic::at(
+            error.code(),
+            name_span,
+            format!("in mesh {}, {error}", crate::diagnostic::quote(name)),
+        );
+        cursor.report(mistake)
+    })?;
+    Ok((mesh, name_span))
+}
+
+/// `tp = 4`
+fn axis(cursor: &mut Cursor<'_>) -> Result<(String, u64), Reported> {
+    let (name, span) = cursor.name("the name of an axis or `}`")?;
+    check_name("an axis", name, span).map_err(|mistake| cursor.report(mistake))?;
+    cursor.expect("=")?;
+    let (size, _) = cursor.count("the size of an axis")?;
+    Ok((name.to_string(), size))
+}
+
+impl MeshError {
+    /// The kind of mistake it is of the user's.
+    pub fn code(&self) -> Code {
+        match self {
+            MeshError::EmptyAxis(_) | MeshError::TooManyDevices | MeshError::TooManyAxes => Code::MeshSize,
+            MeshError::AxisTwice(_) => Code::DuplicateName,
+            MeshError::DeviceCount { .. } | MeshError::DeviceTwice(_) => Code::MeshDevices,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Mesh, String> {
+        let mut cursor = Cursor::new(text);
+        read_mesh(&mut cursor).map(|(mesh, _)| mesh).map_err(|_| cursor.finish().to_string())
+    }
+
+    #[test]
+    fn a_mesh_prints_as_it_was_written() {
+        for text in [
+            "mesh line { tp = 4 }",
+            "mesh grid { dp = 2, tp = 4 }",
+            "mesh order { tp = 4 } devices [1, 0, 3, 2]",
+            "mesh one { }",
+        ] {
+            assert_eq!(read(text).expect(text).to_string(), text);
+        }
+        let lines = read("mesh m {\n a = 2 # rows\n\n b = 3,\n}\n").expect("braces may span lines");
+        assert_eq!(lines.to_string(), "mesh m { a = 2, b = 3 }");
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (text, expected) in [
+            ("mesh m { a = 0 }", "error[E0201]: in mesh `m`, axis `a` has size 0"),
+            ("mesh m { a = 70000 }", "error[E0201]: in mesh `m`, more than 65536 devices"),
+            ("mesh m { a = 1, a = 2 }", "error[E0105]: in mesh `m`, axis `a` stands twice"),
+            ("mesh m { stream = 2 }", "error[E0104]: `stream` is a reserved word and cannot name an axis"),
+            (
+                "mesh m { a = 2 } devices [1]",
+                "error[E0202]: in mesh `m`, the axes make 2 places, but 1 devices",
+            ),
+            ("mesh m { a = 2 } devices [1, 1]", "error[E0202]: in mesh `m`, device 1 stands twice"),
+            ("mesh m { a = 2 b = 3 }", "error[E0101]: expected `,` or `}`, found `b`"),
+            (
+                "mesh m { a = -2 }",
+                "error[E0103]: the size of an axis is a whole number from 0 to 2^64 - 1, not `-2`",
+            ),
+        ] {
+            let found = read(text).expect_err(text);
+            assert!(found.starts_with(expected), "{text}: {found}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Words that cannot be names.
+
+use super::is_name;
+use crate::diagnostic::{Code, Diagnostic, Span, quote};
+
+/// Words that cannot name an axis, a value or a placement.
+pub const RESERVED: [&str; 14] = [
+    "stream",
+    "local",
+    "partial",
+    "replicated",
+    "on",
+    "via",
+    "strict",
+    "auto",
+    "none",
+    "sum",
+    "max",
+    "min",
+    "prod",
+    "repeat",
+];
+
+/// Whether a name can be one of an axis, a value or a placement; `what` says of which: "a value".
+pub fn check_name(what: &str, name: &str, span: Span) -> Result<(), Diagnostic> {
+    let reason = if RESERVED.contains(&name) {
+        "a reserved word"
+    } else if matches!(name, "inf" | "nan") {
+        "a number"
+    } else if is_name(name) {
+        return Ok(());
+    } else {
+        let mistake = Diagnostic::at(Code::Syntax, span, format!("{} is not a name", quote(name)));
+        return Err(mistake.help("names are letters, digits, `_` and `.`, and start with a letter or `_`"));
+    };
+    let message = format!("{} is {reason} and cannot name {what}", quote(name));
+    Err(Diagnostic::at(Code::ReservedName, span, message).help("choose another name"))
+}
