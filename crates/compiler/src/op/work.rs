@@ -1,6 +1,7 @@
 //! How much work an operation is.
 
 use super::{Op, Space, SpaceId};
+use crate::id::Id;
 use std::collections::BTreeSet;
 
 /// Operations of an operation's matrix products: 2 m n k each, pairwise from left to right; 0 if it
@@ -17,7 +18,7 @@ pub fn product_flops(op: &Op, space: &Space, extents: &[u64]) -> u128 {
     let mut flops = 0u128;
     for (next, operand) in factors.iter().enumerate().skip(1) {
         at.extend(dims(operand));
-        let points = at.iter().map(|&d| u128::from(extents[crate::id::Id::index(d)]));
+        let points = at.iter().map(|&d| u128::from(extents[d.index()]));
         flops = flops.saturating_add(points.fold(2, u128::saturating_mul));
         let later: BTreeSet<SpaceId> = factors[next + 1..].iter().flat_map(|o| dims(o)).collect();
         at.retain(|d| kept.contains(d) || later.contains(d));
@@ -25,10 +26,15 @@ pub fn product_flops(op: &Op, space: &Space, extents: &[u64]) -> u128 {
     flops
 }
 
-/// What the cost model charges: the products' operations, or one for every point of the space.
+/// What the cost model charges: the products' operations, or one for every element read or written.
 pub fn work(op: &Op, space: &Space, extents: &[u64]) -> u128 {
-    match product_flops(op, space, extents) {
-        0 => extents.iter().map(|&n| u128::from(n)).fold(1, u128::saturating_mul),
-        flops => flops,
+    let flops = product_flops(op, space, extents);
+    if flops > 0 {
+        return flops;
     }
+    let elements = |tensor: &Vec<Vec<SpaceId>>| {
+        let extents = tensor.iter().flatten().map(|&dim| u128::from(extents[dim.index()]));
+        extents.fold(1, u128::saturating_mul)
+    };
+    space.operands.iter().chain([&space.result]).map(elements).fold(0, u128::saturating_add)
 }
