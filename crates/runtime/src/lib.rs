@@ -2,3 +2,7 @@
 
 pub mod files;
 pub mod tensor;
+pub mod kernels;
+pub mod reference;
+pub mod compare;
+pub mod random;
