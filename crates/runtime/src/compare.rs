@@ -141,8 +141,12 @@ mod tests {
         );
         for (y, r) in [(nan, 1.0), (1.0, nan), (inf, -inf), (inf, f32::MAX), (f32::MAX, inf), (nan, inf)] {
             let found = floats(&[0.5, y], &[0.5, r]);
-            let expected =
-                Comparison { ok: false, max_abs: f64::INFINITY, max_rel: f64::INFINITY, first_wrong: Some(1) };
+            let expected = Comparison {
+                ok: false,
+                max_abs: f64::INFINITY,
+                max_rel: f64::INFINITY,
+                first_wrong: Some(1),
+            };
             assert_eq!(found, expected, "{y} against {r}");
         }
         assert!(!floats(&[1e-30], &[0.0]).ok, "nothing is near a reference of zeros");

@@ -1,8 +1,8 @@
 //! Runs what the compiler plans: tensors, kernels, communication, executors.
 
-pub mod files;
 pub mod tensor;
+pub mod files;
+pub mod random;
+pub mod compare;
 pub mod kernels;
 pub mod reference;
-pub mod compare;
-pub mod random;

@@ -65,8 +65,7 @@ impl RandomArray {
         // In (0, 1], so that its logarithm is finite.
         let radius = 1.0 - unit(self.word(2 * index));
         let angle = unit(self.word(2 * index + 1));
-        let normal =
-            libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(2.0 * std::f64::consts::PI * angle);
+        let normal = libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(2.0 * std::f64::consts::PI * angle);
         normal / libm::sqrt(self.shape.last().copied().unwrap_or(1) as f64)
     }
 

@@ -67,9 +67,7 @@ impl Array {
     /// Rust's `as`.
     pub fn cast(&self, dtype: DType) -> Array {
         let numbers = match (&self.numbers, dtype) {
-            (Numbers::Floats(all), DType::I64) => {
-                Numbers::Integers(all.iter().map(|&x| x as i64).collect())
-            }
+            (Numbers::Floats(all), DType::I64) => Numbers::Integers(all.iter().map(|&x| x as i64).collect()),
             (Numbers::Floats(all), DType::I32) => {
                 Numbers::Integers(all.iter().map(|&x| i64::from(x as i32)).collect())
             }

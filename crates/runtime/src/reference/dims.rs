@@ -80,9 +80,8 @@ pub(super) fn layer_norm(lane: &[f64], eps: f64, gain: Option<&Array>, bias: Opt
     let mean = lane.iter().sum::<f64>() / count;
     let variance = lane.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
     let at = |array: Option<&Array>, index: usize, without: f64| array.map_or(without, |a| a.floats()[index]);
-    let normal = |(i, x): (usize, &f64)| {
-        (x - mean) / (variance + eps).sqrt() * at(gain, i, 1.0) + at(bias, i, 0.0)
-    };
+    let normal =
+        |(i, x): (usize, &f64)| (x - mean) / (variance + eps).sqrt() * at(gain, i, 1.0) + at(bias, i, 0.0);
     lane.iter().enumerate().map(normal).collect()
 }
 
@@ -147,8 +146,10 @@ pub(super) fn pad(x: &Array, dim: &str, to: &str, [before, after]: [usize; 2], r
 pub(super) fn rearrange(x: &Array, pattern: &Pattern, given: &[(String, u64)], result: &Dims) -> Array {
     let left = &pattern.operands[0];
     let group_of = |name: &str| pattern.result.iter().find(|group| dim_name(group) == Some(name));
-    let right: Vec<(&Group, usize)> =
-        result.iter().map(|(name, size)| (group_of(name).expect("the result is the pattern's"), *size)).collect();
+    let right: Vec<(&Group, usize)> = result
+        .iter()
+        .map(|(name, size)| (group_of(name).expect("the result is the pattern's"), *size))
+        .collect();
     let mut sizes: BTreeMap<&str, usize> = given.iter().map(|(n, s)| (n.as_str(), *s as usize)).collect();
     let sides = left.iter().zip(x.dims.iter().map(|(_, size)| *size)).chain(right.iter().copied());
     let sides: Vec<(&Group, usize)> = sides.collect();
@@ -156,7 +157,8 @@ pub(super) fn rearrange(x: &Array, pattern: &Pattern, given: &[(String, u64)], r
     // its size at once; a second turn finds what the first turn's findings decide.
     for _ in 0..2 {
         for (group, size) in &sides {
-            let unknown: Vec<&String> = group.parts().iter().filter(|n| !sizes.contains_key(n.as_str())).collect();
+            let unknown: Vec<&String> =
+                group.parts().iter().filter(|n| !sizes.contains_key(n.as_str())).collect();
             if let [name] = unknown[..] {
                 let others: usize = group.parts().iter().filter_map(|n| sizes.get(n.as_str())).product();
                 sizes.insert(name, size.checked_div(others).unwrap_or(0));
