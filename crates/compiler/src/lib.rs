@@ -18,6 +18,8 @@ pub mod mesh;
 pub mod layout;
 pub mod op;
 pub mod program;
+pub mod placement;
+pub mod file;
 pub mod instr;
 pub mod transfer;
 pub mod cost;

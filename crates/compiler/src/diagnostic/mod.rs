@@ -174,6 +174,15 @@ impl Diagnostics {
         self.warnings.extend(other.warnings);
     }
 
+    /// The same in the order of their places; those without a place come first.
+    #[must_use]
+    pub fn in_text_order(mut self) -> Diagnostics {
+        let place = |diagnostic: &Diagnostic| diagnostic.place.map(|span| span.start);
+        self.found.sort_by_key(place);
+        self.warnings.sort_by_key(place);
+        self
+    }
+
     /// `value` if no mistake was found, else the mistakes.
     pub fn finish<T>(self, value: T) -> Result<T, Diagnostics> {
         if self.found.is_empty() { Ok(value) } else { Err(self) }

@@ -8,7 +8,9 @@ mod print;
 mod verify;
 
 pub use parse::parse_placement;
-pub use verify::verify_sizes;
+pub(crate) use parse::{KnownProgram, PlacementScope, read_placement};
+pub use print::PlacementText;
+pub use verify::{MOST_BLOCKS, verify_sizes};
 
 use crate::diagnostic::Span;
 use crate::layout::Layout;

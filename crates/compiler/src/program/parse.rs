@@ -13,12 +13,8 @@ use std::str::FromStr;
 pub(crate) struct ReadProgram {
     /// The program; sound only if no mistake was found in it.
     pub program: Program,
-    /// Where its name stands.
-    pub name_span: Span,
     /// Whether no mistake was found.
     pub sound: bool,
-    /// Values whose definition has a mistake: uses of them are not reported again.
-    pub broken: BTreeSet<String>,
 }
 
 /// Reads a program from `program` to its `}`. Mistakes are in the cursor's list; `Err` if the program
@@ -59,7 +55,7 @@ pub(crate) fn read_program(cursor: &mut Cursor<'_>) -> Result<ReadProgram, Repor
     }
     program.span = span;
     let sound = cursor.mistakes() == before;
-    Ok(ReadProgram { program, name_span, sound, broken: reader.broken })
+    Ok(ReadProgram { program, sound })
 }
 
 /// Reads a text that is one program.
@@ -88,6 +84,7 @@ impl FromStr for Program {
 
 struct Reader<'a> {
     builder: ProgramBuilder,
+    /// Values whose definition has a mistake: uses of them are not reported again.
     broken: BTreeSet<String>,
     /// Outputs are looked up at the end: they may be named before they are defined.
     outputs: Vec<(&'a str, Span)>,

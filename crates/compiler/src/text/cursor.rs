@@ -72,6 +72,9 @@ impl<'a> Cursor<'a> {
             Kind::Mark(")" | "]") => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
+        if self.depth == 0 {
+            self.line_inside = None;
+        }
         self.before = token.end;
         self.token = lex(self.text, token.end);
         while self.depth > 0 && self.token.kind == Kind::Newline {
@@ -265,7 +268,6 @@ impl<'a> Cursor<'a> {
         match self.token.kind {
             Kind::Newline => {
                 self.bump();
-                self.line_inside = None;
                 Ok(())
             }
             Kind::End | Kind::Mark("}") => Ok(()),
@@ -273,37 +275,51 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// After a mistake: goes to the start of the next statement or definition, or to the `}` that ends
-    /// them. If the mistake is a `(` or `[` that is never closed, the lines after it count as
-    /// statements again.
+    /// After a mistake: goes to the start of the next statement, or to the `}` that ends them. A `(` or
+    /// `[` that is never closed does not swallow the lines after it: one that starts a statement counts.
     pub fn skip_statement(&mut self) {
-        if let (Some(line), true) = (self.line_inside, self.depth > 0) {
-            let first = lex(self.text, line);
-            let second = lex(self.text, first.end);
-            if starts_statement(first.kind, second.kind) {
+        loop {
+            if let Some(line) = self.line_inside.take()
+                && self.depth > 0
+                && self.starts_statement(line)
+            {
                 self.go_to(Bookmark(line));
                 return;
             }
+            match self.token.kind {
+                Kind::End | Kind::Mark("}") => {
+                    self.depth = 0;
+                    return;
+                }
+                Kind::Newline => return self.raw_bump(),
+                _ => {
+                    self.bump();
+                }
+            }
         }
+    }
+
+    /// Goes over the rest of a definition: past its `}`, or to a line that starts another one.
+    pub fn skip_definition(&mut self) {
         self.depth = 0;
         self.line_inside = None;
         let mut braces = 0_usize;
         loop {
             match self.token.kind {
                 Kind::End => return,
-                Kind::Newline if braces == 0 => {
-                    self.raw_bump();
-                    return;
-                }
                 Kind::Mark("{") => braces += 1,
-                Kind::Mark("}") if braces == 0 => return,
+                Kind::Mark("}") if braces <= 1 => return self.raw_bump(),
                 Kind::Mark("}") => braces -= 1,
+                Kind::Newline => {
+                    self.raw_bump();
+                    if self.at_definition() {
+                        return;
+                    }
+                    continue;
+                }
                 _ => {}
             }
             self.raw_bump();
-            if braces > 0 && self.at_definition() {
-                return;
-            }
         }
     }
 
@@ -313,21 +329,24 @@ impl<'a> Cursor<'a> {
         at_word && matches!(lex(self.text, self.token.end).kind, Kind::Name(_))
     }
 
+    /// Whether the line at byte `line` is a statement, and not the rest of a list: `n = 12` may be that.
+    fn starts_statement(&self, line: usize) -> bool {
+        let first = lex(self.text, line);
+        let second = lex(self.text, first.end);
+        match (first.kind, second.kind) {
+            (Kind::Mark("}"), _) | (Kind::Name(_), Kind::Mark(":")) => true,
+            (Kind::Name(_), Kind::Mark("=")) => matches!(lex(self.text, second.end).kind, Kind::Name(_)),
+            (Kind::Name(word), Kind::Name(_)) => {
+                DEFINITIONS.contains(&word) || matches!(word, "input" | "output")
+            }
+            _ => false,
+        }
+    }
+
     /// Takes a token without counting `()` and `[]`.
     fn raw_bump(&mut self) {
         self.before = self.token.end;
         self.token = lex(self.text, self.token.end);
-    }
-}
-
-/// Whether a line that starts with these tokens is a statement, and not the rest of a list.
-fn starts_statement(first: Kind<'_>, second: Kind<'_>) -> bool {
-    match (first, second) {
-        (Kind::Mark("}"), _) => true,
-        (Kind::Name(_), Kind::Mark("=" | ":")) => true,
-        (Kind::Name("input" | "output"), Kind::Name(_)) => true,
-        (Kind::Name(word), Kind::Name(_)) => DEFINITIONS.contains(&word),
-        _ => false,
     }
 }
 

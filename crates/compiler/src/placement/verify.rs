@@ -1,0 +1,160 @@
+//! What a placement needs of sizes: explicit pieces that add up, and no cut into too many blocks.
+
+use super::{Entry, Placement};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
+use crate::layout::{Factor, Layout};
+use crate::program::{Program, Sizes};
+use std::collections::BTreeSet;
+
+/// A device holds at most so many separate blocks along a dim, and a stream has at most so many steps.
+pub const MOST_BLOCKS: u64 = 1 << 20;
+
+/// Checks every entry of a value whose dims have sizes.
+pub fn verify_sizes(program: &Program, placement: &Placement, sizes: &Sizes) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    for entry in &placement.entries {
+        let dims = &program.values[entry.value].dims;
+        for (&dim, cuts) in dims.iter().zip(entry.layout.cuts()) {
+            let Some(size) = sizes.get(dim) else { continue };
+            let walk = Walk { program, entry, dim: &program.dims[dim].name };
+            if let Err(mistake) = walk.dim(cuts, size) {
+                found.push(mistake);
+            }
+        }
+    }
+    found
+}
+
+/// Walks over the factors of one dim.
+struct Walk<'a> {
+    program: &'a Program,
+    entry: &'a Entry,
+    dim: &'a str,
+}
+
+impl Walk<'_> {
+    /// State: the different sizes that a block can have after the factors so far, and how many blocks a
+    /// device can hold. Neither can be more than [`MOST_BLOCKS`] times the axes' lengths.
+    fn dim(&self, cuts: &[Factor], size: u64) -> Result<(), Diagnostic> {
+        let layout = &self.entry.layout;
+        let mut pieces = BTreeSet::from([size]);
+        let mut blocks: u64 = 1;
+        for factor in cuts {
+            let count = match factor {
+                Factor::Axis(axis) => layout.mesh().size(*axis),
+                Factor::Local(count) | Factor::Step(count, _) => *count,
+                Factor::Stream(steps) => steps.count(size),
+                Factor::Sizes(_, sizes) => {
+                    self.sum(factor, sizes, &pieces)?;
+                    pieces = sizes.iter().copied().collect();
+                    continue;
+                }
+            };
+            if factor.axis().is_none() {
+                let most = pieces.last().copied().unwrap_or(0).max(1).min(count);
+                blocks = blocks.saturating_mul(most);
+                if blocks > MOST_BLOCKS {
+                    return Err(self.too_many(layout, factor, size));
+                }
+            }
+            pieces = pieces.into_iter().flat_map(|piece| ceil_pieces(piece, count)).collect();
+        }
+        Ok(())
+    }
+
+    fn sum(&self, factor: &Factor, sizes: &[u64], pieces: &BTreeSet<u64>) -> Result<(), Diagnostic> {
+        let sum: u64 = sizes.iter().fold(0, |sum, &size| sum.saturating_add(size));
+        let Some(piece) = pieces.iter().find(|&&piece| piece != sum) else { return Ok(()) };
+        let (value, dim) = (quote(&self.program.values[self.entry.value].name), quote(self.dim));
+        let shown = self.entry.layout.factor_text(factor);
+        let message = format!(
+            "{} cuts the dim {dim} of {value} into pieces that add up to {sum}, but a piece of size {piece} is cut there",
+            quote(&shown)
+        );
+        let mistake = Diagnostic::at(Code::PieceSizes, self.entry.span, message);
+        Err(if pieces.len() > 1 {
+            mistake
+                .help("explicit sizes cut every piece that the cuts before them left, so those must be equal")
+        } else {
+            mistake
+        })
+    }
+
+    fn too_many(&self, layout: &Layout, factor: &Factor, size: u64) -> Diagnostic {
+        let message = format!(
+            "{} cuts the dim {} of {}, of size {size}, into more than {MOST_BLOCKS} blocks",
+            quote(&layout.factor_text(factor)),
+            quote(self.dim),
+            quote(&self.program.values[self.entry.value].name)
+        );
+        Diagnostic::at(Code::BadCut, self.entry.span, message).help("use fewer blocks or steps")
+    }
+}
+
+/// The different sizes of the ceil pieces of a block: full ones, a smaller one, empty ones.
+fn ceil_pieces(size: u64, count: u64) -> Vec<u64> {
+    let piece = size.div_ceil(count);
+    if piece == 0 {
+        return vec![0];
+    }
+    let (full, rest) = (size / piece, size % piece);
+    let used = full + u64::from(rest > 0);
+    let mut sizes = vec![piece];
+    if rest > 0 {
+        sizes.push(rest);
+    }
+    if used < count {
+        sizes.push(0);
+    }
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::Mesh;
+    use std::sync::Arc;
+
+    /// What is found wrong with `x: ENTRY`, x[s, t], on a mesh dp = 2, tp = 4.
+    fn check(entry: &str, s: u64) -> Result<(), String> {
+        let program: Program = "program p {\ninput x: f32[s, t=7]\noutput x\n}".parse().expect("a program");
+        let mesh = Mesh::new("grid", [("dp".into(), 2), ("tp".into(), 4)], None).expect("a mesh");
+        let text = format!("placement q for p on grid {{\nx: {entry}\n}}");
+        let placement = super::super::parse_placement(&text, &program, &[Arc::new(mesh)]).expect(entry);
+        let sizes = Sizes::bind(&program, [("s", s)]).expect("sizes");
+        verify_sizes(&program, &placement, &sizes).finish(()).map_err(|found| found.to_string())
+    }
+
+    #[test]
+    fn explicit_sizes_add_up_to_every_piece_that_they_cut() {
+        assert_eq!(check("s/tp(5, 3, 4, 4)", 16), Ok(()));
+        assert_eq!(check("s/dp/tp(5, 3, 0, 0), t/local(3)", 16), Ok(()));
+        assert_eq!(check("s/dp(3, 3)/tp(0, 3, 0, 0)", 6), Ok(()));
+        for (entry, size, expected) in [
+            ("s/tp(5, 3, 4, 4)", 17, "add up to 16, but a piece of size 17 is cut there"),
+            ("s/dp/tp(5, 3, 0, 0)", 15, "add up to 8, but a piece of size 7 is cut there"),
+            ("t/local(3)/tp(1, 1, 1, 0)", 1, "add up to 3, but a piece of size 1 is cut there"),
+        ] {
+            let found = check(entry, size).expect_err(entry);
+            assert!(found.starts_with("error[E0406]") && found.contains(expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_counted_as_they_are_and_not_as_they_are_written() {
+        assert_eq!(check("s/local(18446744073709551615)", 1000), Ok(()));
+        assert_eq!(check("s/stream, t/local(1000000000)", 1 << 20), Ok(()));
+        for (entry, size) in [("s/stream", (1 << 20) + 1), ("s/local(1024)/stream(1025)", 1 << 30)] {
+            let found = check(entry, size).expect_err(entry);
+            assert!(found.starts_with("error[E0407]"), "{found}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_ceil_pieces() {
+        assert_eq!(ceil_pieces(5, 4), [2, 1, 0]);
+        assert_eq!(ceil_pieces(8, 4), [2]);
+        assert_eq!(ceil_pieces(0, 4), [0]);
+        assert_eq!(ceil_pieces(1, u64::MAX), [1, 0]);
+    }
+}
