@@ -24,3 +24,5 @@ pub mod instr;
 pub mod transfer;
 pub mod cost;
 pub mod reshard;
+pub mod report;
+pub mod propagate;
