@@ -43,7 +43,7 @@ pub fn compile(
     let placed = crate::propagate::run(program, placement, sizes, &options.cost)?;
     let local = crate::lower::run(program, sizes, &placed, &options.cost);
     crate::local::verify(&local).unwrap_or_else(|fault| panic!("lower: {fault}"));
-    let host = crate::schedule::run(&local);
+    let host = crate::schedule::run(&local)?;
     let report = crate::explain::run(program, placement, sizes, &placed, &local, &host);
     Ok(Plan { program: program.clone(), sizes: sizes.clone(), placed, local, host, report })
 }

@@ -24,5 +24,6 @@ pub mod instr;
 pub mod transfer;
 pub mod cost;
 pub mod reshard;
-pub mod report;
-pub mod propagate;
+pub mod local;
+pub mod host;
+pub mod schedule;

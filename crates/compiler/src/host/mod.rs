@@ -25,12 +25,15 @@
 //! freed; no two live buffers share bytes; everything allocated is freed, but for results; all members
 //! of a group meet its moves in one order, so no device waits for ever even if nothing is buffered.
 
+mod meshes;
 mod parse;
 mod print;
 mod verify;
 
+pub use crate::instr::Fault;
+pub use meshes::MeshPairs;
 pub use parse::parse_host;
-pub use verify::{Fault, verify};
+pub use verify::verify;
 
 use crate::id::{Table, id};
 use crate::instr::{Compute, Move, TensorType};
@@ -44,6 +47,9 @@ id! {
     /// A stream: a queue of instructions.
     StreamId "s"
 }
+
+/// Every buffer starts at a multiple of so many bytes: a cache line, and enough for every element type.
+pub const ALIGN: u64 = 64;
 
 /// What a buffer is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -73,6 +79,21 @@ impl Role {
             Role::Temporary => "temporary",
             Role::Result => "result",
         }
+    }
+
+    /// The role of that name.
+    pub fn from_name(name: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// Whether the buffer holds something before the program starts; it is then never allocated.
+    pub fn is_given(self) -> bool {
+        matches!(self, Role::Argument | Role::Constant | Role::State)
+    }
+
+    /// Whether a run may not write to the buffer.
+    pub fn is_read_only(self) -> bool {
+        matches!(self, Role::Argument | Role::Constant)
     }
 }
 
@@ -143,4 +164,21 @@ pub struct HostProgram {
     pub arena: u64,
     /// How many devices a run has.
     pub devices: u64,
+}
+
+impl HostProgram {
+    /// All actions in the order they stand in the text; those of a loop once.
+    pub fn actions(&self) -> Vec<(StreamId, &Action)> {
+        fn collect<'a>(body: &'a [HostInstr], actions: &mut Vec<(StreamId, &'a Action)>) {
+            for instr in body {
+                match instr {
+                    HostInstr::On(stream, action) => actions.push((*stream, action)),
+                    HostInstr::Loop { body, .. } => collect(body, actions),
+                }
+            }
+        }
+        let mut actions = Vec::new();
+        collect(&self.body, &mut actions);
+        actions
+    }
 }

@@ -6,6 +6,13 @@
 //! * [`Move`]: the elements of one value go from one layout to another. What is sent to whom follows
 //!   from the two layouts alone (see [`transfer`](crate::transfer)); the [`Kind`] names the pattern.
 
+mod fault;
+pub(crate) mod parse;
+pub(crate) mod text;
+pub(crate) mod verify;
+
+pub use fault::Fault;
+
 use crate::dtype::{DType, Number};
 use crate::layout::Layout;
 use crate::op::{Op, Space};

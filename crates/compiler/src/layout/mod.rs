@@ -87,6 +87,14 @@ impl Factor {
         }
     }
 
+    /// The step counter that the factor follows.
+    pub fn step(&self) -> Option<StepId> {
+        match self {
+            Factor::Step(_, step) => Some(*step),
+            _ => None,
+        }
+    }
+
     /// Whether the factor is a stream.
     pub fn is_stream(&self) -> bool {
         matches!(self, Factor::Stream(_))

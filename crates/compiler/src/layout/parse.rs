@@ -9,6 +9,7 @@ use crate::dtype::Combine;
 use crate::id::Id;
 use crate::mesh::{AxisId, Mesh};
 use crate::text::{Cursor, Kind, Reported};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,8 +51,16 @@ pub struct LayoutScope<'a> {
 /// One part of a layout as written.
 enum Part<'a> {
     Replicated(Span),
-    Partial { axes: Vec<(&'a str, Span)>, combine: Combine },
-    Cut { dim: &'a str, span: Span, factors: Vec<FactorText<'a>> },
+    Partial {
+        axes: Vec<(&'a str, Span)>,
+        combine: Combine,
+    },
+    /// The dim is a name, or in a form that the compiler prints `name@operand`.
+    Cut {
+        dim: Cow<'a, str>,
+        span: Span,
+        factors: Vec<FactorText<'a>>,
+    },
 }
 
 /// One factor as written.
@@ -69,9 +78,9 @@ enum Arg<'a> {
 
 /// Reads a layout. `Err` if it has a mistake, or if its scope is not known because of one.
 pub fn parse_layout(cursor: &mut Cursor<'_>, scope: &LayoutScope<'_>) -> Result<Layout, Reported> {
-    let mut parts = vec![part(cursor)?];
+    let mut parts = vec![part(cursor, scope.writer)?];
     while cursor.eat(",").is_some() {
-        parts.push(part(cursor)?);
+        parts.push(part(cursor, scope.writer)?);
     }
     let mesh = match cursor.eat_word("on") {
         Some(_) => {
@@ -108,7 +117,7 @@ fn named_mesh(cursor: &mut Cursor<'_>, scope: &LayoutScope<'_>, name: &str, span
 }
 
 /// `replicated`, `partial(tp, max)` or `s/dp/tp`. A dim may have the name of a word: the slash tells.
-fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Reported> {
+fn part<'a>(cursor: &mut Cursor<'a>, writer: Writer) -> Result<Part<'a>, Reported> {
     let (name, span) = cursor.name("a dim, `partial(...)` or `replicated`")?;
     if name == "replicated" && !cursor.at("/") {
         return Ok(Part::Replicated(span));
@@ -116,14 +125,18 @@ fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Reported> {
     if name == "partial" && cursor.at("(") {
         return partial(cursor, span);
     }
+    let mut dim = Cow::Borrowed(name);
+    if writer == Writer::Compiler && cursor.eat("@").is_some() {
+        dim = format!("{name}@{}", cursor.count("the number of an operand")?.0).into();
+    }
     if !cursor.at("/") {
-        return Err(cursor.unexpected(&format!("`/` and what cuts the dim {}", quote(name))));
+        return Err(cursor.unexpected(&format!("`/` and what cuts the dim {}", quote(&dim))));
     }
     let mut factors = Vec::new();
     while cursor.eat("/").is_some() {
         factors.push(factor(cursor)?);
     }
-    Ok(Part::Cut { dim: name, span, factors })
+    Ok(Part::Cut { dim, span, factors })
 }
 
 fn partial<'a>(cursor: &mut Cursor<'a>, span: Span) -> Result<Part<'a>, Reported> {
@@ -309,7 +322,7 @@ mod tests {
             "late" => Lookup::Found(late.clone()),
             _ => Lookup::Unknown,
         };
-        let dims = ["b", "s", "replicated"];
+        let dims = ["b", "s", "replicated", "v@1"];
         let scope = LayoutScope { value: "x", dims: Some(&dims), home: Some(&grid), meshes: &meshes, writer };
         let mut cursor = Cursor::new(text);
         match parse_layout(&mut cursor, &scope) {
@@ -334,7 +347,9 @@ mod tests {
         ] {
             assert_eq!(read(text, Writer::User).as_deref(), Ok(text));
         }
-        assert_eq!(read("s/step(4, i0)/tp", Writer::Compiler).as_deref(), Ok("s/step(4, i0)/tp"));
+        for text in ["s/step(4, i0)/tp", "v@1/tp"] {
+            assert_eq!(read(text, Writer::Compiler).as_deref(), Ok(text));
+        }
     }
 
     #[test]

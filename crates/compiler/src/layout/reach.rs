@@ -36,12 +36,30 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// The first dim of which some index is held by no device at any step: its given pieces are too
+    /// small.
+    pub fn loses(&self, sizes: &[u64]) -> Option<usize> {
+        (0..self.ndim().min(sizes.len())).find(|&dim| {
+            let given = self.cuts[dim].iter().rposition(|f| matches!(f, Factor::Sizes(..)));
+            given.is_some_and(|last| {
+                let held = cut(&self.cuts[dim][..=last], &self.mesh, sizes[dim], &[]);
+                held != IndexSet::range(0, sizes[dim])
+            })
+        })
+    }
+}
+
 fn reach_of(factors: &Cuts, mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> IndexSet {
     // What follows the last step factor only cuts finer.
     let last = factors.iter().rposition(|f| matches!(f, Factor::Step(..)));
-    let deciding = last.map_or(0, |last| last + 1);
+    cut(&factors[..last.map_or(0, |last| last + 1)], mesh, size, steps)
+}
+
+/// All pieces that factors make of a dim at some steps, together.
+fn cut(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> IndexSet {
     let mut blocks = vec![(0, size)];
-    for factor in &factors[..deciding] {
+    for factor in factors {
         blocks = match factor {
             Factor::Axis(axis) => cut_all(&blocks, |b| ceil_cuts(b, 0..mesh.size(*axis), mesh.size(*axis))),
             Factor::Sizes(_, sizes) => cut_all(&blocks, |b| given_cuts(b, sizes)),
@@ -134,9 +152,11 @@ mod tests {
             for step in 0..4 {
                 let all = DimCuts::new(&layout, 0, 13, &[step]);
                 let union = all.pieces().iter().fold(IndexSet::default(), |union, piece| union.union(piece));
-                assert_eq!(layout.reach(&[13], &[step..step + 1]), [union], "{cuts:?} at {step}");
+                let now = step..step + 1;
+                let reach = layout.reach(&[13], std::slice::from_ref(&now));
+                assert_eq!(reach, [union], "{cuts:?} at {step}");
             }
-            assert_eq!(layout.reach(&[13], &[0..4]), [IndexSet::range(0, 13)], "{cuts:?} over all steps");
+            assert_eq!(layout.reach(&[13], &[]), [IndexSet::range(0, 13)], "{cuts:?} over all steps");
         }
     }
 

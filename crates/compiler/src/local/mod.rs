@@ -21,6 +21,7 @@ mod parse;
 mod print;
 mod verify;
 
+pub use crate::instr::Fault;
 pub use parse::parse_local;
 pub use verify::verify;
 

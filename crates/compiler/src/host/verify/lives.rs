@@ -1,0 +1,325 @@
+//! What happens to every buffer, action by action in the order enqueued.
+//!
+//! ```text
+//!  alloc ─▶ (no element written) ─▶ accesses, each ordered after those it must not meet ─▶ free
+//! ```
+//!
+//! A buffer keeps the region written since its life began, and its accesses. An access that no later
+//! one can meet without meeting a newer access too is forgotten, so the lists stay short:
+//! an access is replaced by one that is ordered after it, touches all it touches, and writes if it does.
+
+use super::order::{Order, Stamp};
+use crate::host::{Action, Buffer, BufferId, HostProgram, Role, StreamId};
+use crate::id::Table;
+use crate::instr::verify::groups_meet;
+use crate::instr::{Arg, Compute, Fault, Move, TensorType};
+use crate::layout::{IndexSet, Region, box_intersection, is_empty_box};
+use crate::mesh::DeviceId;
+use std::ops::Range;
+
+/// What an action does to elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    Read,
+    Write,
+}
+
+struct Access<'a> {
+    kind: Use,
+    stamp: Stamp,
+    action: &'a Action,
+    elements: Vec<IndexSet>,
+}
+
+/// A buffer between its allocation and its end.
+struct Life<'a> {
+    born: Stamp,
+    written: Region,
+    accesses: Vec<Access<'a>>,
+}
+
+/// All buffers at one moment of the walk.
+pub(super) struct Lives<'a> {
+    program: &'a HostProgram,
+    order: Order,
+    alive: Table<BufferId, Option<Life<'a>>>,
+    /// The last free of each buffer.
+    freed: Table<BufferId, Option<Stamp>>,
+    /// For each buffer those that share bytes with it on some device.
+    sharing: Table<BufferId, Vec<BufferId>>,
+    /// The last instance of every move that communicates.
+    moves: Vec<(Stamp, &'a Move<BufferId>, &'a Action)>,
+}
+
+impl<'a> Lives<'a> {
+    /// Before the first action: arguments, constants and state are there.
+    pub fn new(program: &'a HostProgram) -> Result<Lives<'a>, Fault> {
+        let sharing = super::shape::sharing(program);
+        let alive: Table<BufferId, Option<Life<'a>>> = program
+            .buffers
+            .values()
+            .map(|buffer| {
+                let mut written = Region::new();
+                written.add(buffer.ty.layout.reach(&buffer.ty.sizes(), &[]));
+                let life = || Life { born: Order::start(), written, accesses: Vec::new() };
+                buffer.role.is_given().then(life)
+            })
+            .collect();
+        for (id, others) in sharing.iter() {
+            if let (Some(_), Some(other)) = (&alive[id], others.iter().find(|&&other| alive[other].is_some()))
+            {
+                return Err(Fault::new(format!("{id} and {other} are both given and share bytes")));
+            }
+        }
+        let freed = program.buffers.keys().map(|_| None).collect();
+        let order = Order::new(program.streams, program.events);
+        Ok(Lives { program, order, alive, freed, sharing, moves: Vec::new() })
+    }
+
+    /// The next action, at the given steps.
+    pub fn run(&mut self, stream: StreamId, action: &'a Action, steps: &[Range<u64>]) -> Result<(), Fault> {
+        let stamp = self.order.next(stream);
+        match action {
+            Action::Alloc(id) => self.alloc(*id, stamp),
+            Action::Free(id) => self.free(*id, stamp),
+            Action::Compute(compute) => self.compute(compute, stamp, action, steps),
+            Action::Move(moved) => self.moved(moved, stamp, action, steps),
+            Action::Record(event) => {
+                self.order.record(stream, *event);
+                Ok(())
+            }
+            Action::Wait(event) => self.order.wait(stream, *event).ok_or_else(|| {
+                let reason = "nothing that is enqueued before records it, so";
+                Fault::new(format!(
+                    "{stream} waits for {event}, but {reason} every device may wait here for ever"
+                ))
+            }),
+        }
+    }
+
+    /// After the last action, when all streams are done.
+    pub fn end(&self) -> Result<(), Fault> {
+        for (id, buffer) in self.program.buffers.iter() {
+            if buffer.role == Role::Temporary && self.alive[id].is_some() {
+                return Err(Fault::new(format!("{id} is a temporary, but is never freed")));
+            }
+        }
+        for (name, id) in &self.program.outputs {
+            let ty = &self.program.buffers[*id].ty;
+            let whole = ty.layout.reach(&ty.sizes(), &[]);
+            let life = self.alive[*id].as_ref();
+            let life =
+                life.ok_or_else(|| Fault::new(format!("output `{name}` is {id}, which is never allocated")))?;
+            if let Some(missing) = life.written.missing(&whole) {
+                let reason =
+                    format!("output `{name}` is {id}, of which {} is never written", name_box(ty, &missing));
+                return Err(Fault::new(reason).on(holder(ty, &missing, &[])));
+            }
+        }
+        Ok(())
+    }
+
+    fn alloc(&mut self, id: BufferId, stamp: Stamp) -> Result<(), Fault> {
+        if self.program.buffers[id].role.is_given() {
+            return Err(Fault::new(format!(
+                "{id} is {}, it is there already",
+                self.program.buffers[id].role.name()
+            )));
+        }
+        if self.alive[id].is_some() {
+            return Err(Fault::new(format!("{id} is allocated twice")));
+        }
+        for &other in self.sharing[id].iter().chain([&id]) {
+            if self.alive[other].is_some() {
+                let device = self.shared_device(id, other);
+                return Err(
+                    Fault::new(format!("{id} and {other} share bytes while both are in use")).on(device)
+                );
+            }
+            if let Some(freed) = self.freed[other].filter(|&freed| !self.order.is_before(freed, stamp.stream))
+            {
+                let reason =
+                    format!("{id} takes bytes of {other}, whose free on {} may come later", freed.stream);
+                return Err(Fault::new(reason).on(self.shared_device(id, other)));
+            }
+        }
+        self.alive[id] = Some(Life { born: stamp, written: Region::new(), accesses: Vec::new() });
+        Ok(())
+    }
+
+    fn free(&mut self, id: BufferId, stamp: Stamp) -> Result<(), Fault> {
+        let role = self.program.buffers[id].role;
+        if role != Role::Temporary {
+            return Err(Fault::new(format!("{id} is freed, but is {}", role.name())));
+        }
+        let life = self.alive[id].take().ok_or_else(|| self.not_alive(id))?;
+        if !self.order.is_before(life.born, stamp.stream) {
+            return Err(Fault::new(format!(
+                "{id} may be freed before it is allocated on {}",
+                life.born.stream
+            )));
+        }
+        if let Some(open) = life.accesses.iter().find(|a| !self.order.is_before(a.stamp, stamp.stream)) {
+            let who = format!("`{}: {}`", open.stamp.stream, open.action);
+            return Err(Fault::new(format!("{id} may be freed while {who} still uses it")));
+        }
+        self.freed[id] = Some(stamp);
+        Ok(())
+    }
+
+    fn compute(
+        &mut self,
+        compute: &Compute<BufferId>,
+        stamp: Stamp,
+        action: &'a Action,
+        steps: &[Range<u64>],
+    ) -> Result<(), Fault> {
+        let operands = compute.operands.iter().filter_map(|operand| match operand {
+            Arg::Value(id) => Some((*id, Use::Read)),
+            Arg::Number(_) => None,
+        });
+        for (id, kind) in operands.chain([(compute.result, Use::Write)]) {
+            let ty = &self.program.buffers[id].ty;
+            let elements = ty.layout.reach(&ty.sizes(), steps);
+            self.access(id, Access { kind, stamp, action, elements }, steps)?;
+        }
+        Ok(())
+    }
+
+    fn moved(
+        &mut self,
+        moved: &'a Move<BufferId>,
+        stamp: Stamp,
+        action: &'a Action,
+        steps: &[Range<u64>],
+    ) -> Result<(), Fault> {
+        let [source, target] = [moved.source, moved.target].map(|id| &self.program.buffers[id].ty);
+        let sizes = source.sizes();
+        let elements =
+            box_intersection(&source.layout.reach(&sizes, steps), &target.layout.reach(&sizes, steps));
+        let access = |kind| Access { kind, stamp, action, elements: elements.clone() };
+        self.access(moved.source, access(Use::Read), steps)?;
+        self.access(moved.target, access(Use::Write), steps)?;
+        if moved.kind.communicates() { self.meet(moved, stamp, action) } else { Ok(()) }
+    }
+
+    /// Compares an access with those before it, and keeps it.
+    fn access(&mut self, id: BufferId, new: Access<'a>, steps: &[Range<u64>]) -> Result<(), Fault> {
+        let Some(mut life) = self.alive[id].take() else { return Err(self.not_alive(id)) };
+        let checked = self.compare(id, &life, &new, steps);
+        if new.kind == Use::Write {
+            life.written.add(new.elements.clone());
+        }
+        life.accesses.retain(|old| {
+            let after = self.order.is_before(old.stamp, new.stamp.stream);
+            let strong = new.kind == Use::Write || old.kind == Use::Read;
+            let covers = old.elements.iter().zip(&new.elements).all(|(old, new)| old.is_subset(new));
+            !(after && strong && covers)
+        });
+        life.accesses.push(new);
+        self.alive[id] = Some(life);
+        checked
+    }
+
+    fn compare(
+        &self,
+        id: BufferId,
+        life: &Life<'a>,
+        new: &Access<'a>,
+        steps: &[Range<u64>],
+    ) -> Result<(), Fault> {
+        let Buffer { ty, role, .. } = &self.program.buffers[id];
+        if new.kind == Use::Write && role.is_read_only() {
+            return Err(Fault::new(format!("{id} is written, but is {}", role.name())));
+        }
+        if !self.order.is_before(life.born, new.stamp.stream) {
+            return Err(Fault::new(format!(
+                "{id} may be used before it is allocated on {}",
+                life.born.stream
+            )));
+        }
+        for old in &life.accesses {
+            let conflict = new.kind == Use::Write || old.kind == Use::Write;
+            let ordered = old.stamp != new.stamp && self.order.is_before(old.stamp, new.stamp.stream);
+            let meeting = box_intersection(&old.elements, &new.elements);
+            if conflict && !ordered && !is_empty_box(&meeting) {
+                let reason = if old.stamp == new.stamp {
+                    format!("{id} is read and written at once")
+                } else {
+                    let verb = if old.kind == Use::Write { "writes" } else { "reads" };
+                    let who = format!("`{}: {}`", old.stamp.stream, old.action);
+                    format!(
+                        "race: {who} {verb} {} of {id}, and no event orders the two",
+                        name_box(ty, &meeting)
+                    )
+                };
+                return Err(Fault::new(reason).on(holder(ty, &meeting, steps)));
+            }
+        }
+        match life.written.missing(&new.elements).filter(|_| new.kind == Use::Read) {
+            None => Ok(()),
+            Some(missing) => {
+                let reason = format!("{id} is read before {} is written", name_box(ty, &missing));
+                Err(Fault::new(reason).on(holder(ty, &missing, steps)))
+            }
+        }
+    }
+
+    /// Any two moves that two devices have in common are met in one order.
+    fn meet(&mut self, moved: &'a Move<BufferId>, stamp: Stamp, action: &'a Action) -> Result<(), Fault> {
+        let types = |m: &Move<BufferId>| -> [&TensorType; 2] {
+            [m.source, m.target].map(|id| &self.program.buffers[id].ty)
+        };
+        for (earlier, other, other_action) in &self.moves {
+            if earlier.stream == stamp.stream || self.order.is_before(*earlier, stamp.stream) {
+                continue;
+            }
+            let ([a, b], [c, d]) = (types(other), types(moved));
+            if groups_meet((other, a, b), (moved, c, d)) {
+                let reason = format!(
+                    "no one order of moves: in one group a device may wait here for another, which waits in \
+                     `{}: {other_action}` for the first",
+                    earlier.stream
+                );
+                let device = d.layout.mesh().devices().next();
+                return Err(Fault::new(reason).on(device));
+            }
+        }
+        self.moves.retain(|(_, _, other)| !std::ptr::eq(*other, action));
+        self.moves.push((stamp, moved, action));
+        Ok(())
+    }
+
+    fn not_alive(&self, id: BufferId) -> Fault {
+        match self.freed[id] {
+            Some(_) => Fault::new(format!("{id} is used after it is freed")),
+            None => Fault::new(format!("{id} is used before it is allocated")),
+        }
+    }
+
+    fn shared_device(&self, a: BufferId, b: BufferId) -> Option<DeviceId> {
+        let [a, b] = [a, b].map(|id| self.program.buffers[id].ty.layout.mesh());
+        a.devices().find(|&device| b.place_of(device).is_some())
+    }
+}
+
+/// A device that holds some of the elements.
+fn holder(ty: &TensorType, elements: &[IndexSet], steps: &[Range<u64>]) -> Option<DeviceId> {
+    let steps: Vec<u64> = steps.iter().map(|range| range.start).collect();
+    let sizes = ty.sizes();
+    ty.layout.mesh().devices().find(|&device| {
+        let held = ty.layout.piece_at_step(&sizes, device, &steps);
+        held.is_some_and(|held| !is_empty_box(&box_intersection(&held, elements)))
+    })
+}
+
+/// Elements as text: `x[0..2, 0..4]` without the name.
+fn name_box(ty: &TensorType, elements: &[IndexSet]) -> String {
+    let dims = ty.dims.iter().zip(elements).map(|((name, _), set)| match set.intervals() {
+        [(start, end)] => format!("{name} {start}..{end}"),
+        [(start, end), .., (_, last)] => format!("{name} {start}..{end} to ..{last}"),
+        [] => format!("no {name}"),
+    });
+    let dims: Vec<String> = dims.collect();
+    if dims.is_empty() { "it".into() } else { format!("[{}]", dims.join(", ")) }
+}

@@ -1,0 +1,53 @@
+//! The verifier of the host form: proves that a program may run, for every device and every timing.
+//!
+//! * [`shape`]: each instruction by itself, and the places of the buffers.
+//! * [`order`]: which instruction is done before which, whatever the timing: vector clocks over streams
+//!   and events.
+//! * [`lives`]: the program is walked in the order in which it is enqueued ([`unroll`]), and every
+//!   access of a buffer is compared with those before it.
+//!
+//! **Why devices need not be looked at one by one.** All devices run one text, and at one step they
+//! differ in which pieces they hold and in which instructions they skip.
+//!
+//! * *Order.* Streams, events, allocations and frees are the same on every device; skipping an
+//!   instruction takes accesses away and adds none.
+//! * *Regions.* A computation reads and writes whole pieces. A move reads of its source, and writes of
+//!   its target, the elements of the piece that are in the box `V` = (what all devices hold of the
+//!   source) and (what all hold of the target): a box that is the same for all devices. So "every
+//!   device has written all it reads" is: `V` of the read, as far as anyone holds it, is in the union of
+//!   the `V` of the writes; and two accesses meet on some device if their `V` meet where anyone holds
+//!   them. These are questions about the global index space ([`Layout::reach`](crate::layout::Layout::reach)).
+//! * *Bytes.* A buffer has one place on all devices, large enough for the largest piece. Two buffers
+//!   share bytes if their places overlap and some device is in both meshes.
+//!
+//! What does depend on the device (a copy that would need foreign elements, operands that are not
+//! projections) is compared coordinate by coordinate, along the axes that matter.
+//!
+//! **Why peers are safe.** A move starts on a device when those it reads from have reached it, and ends
+//! when all who read from the device are done. So what others do to a device's buffers happens inside
+//! the device's own move, and the device's own order protects it.
+//!
+//! **Why nobody waits for ever.** Each instruction waits only for what was enqueued before it: the one
+//! before it on its stream, a recording that stands before its wait (checked), and the same move on
+//! other devices, which again waits only for what was enqueued before. The enqueueing order is one order
+//! for all devices, so there is no cycle, with no buffer between devices. Where a communicator serves
+//! more than one stream, moves must also reach it in one order on all members: any two moves that two
+//! devices have in common are ordered by the clocks (checked).
+
+mod lives;
+mod order;
+mod shape;
+mod unroll;
+
+use super::{Action, HostProgram};
+use crate::instr::Fault;
+
+/// Proves the invariants of the host form, or tells where they break.
+pub fn verify(program: &HostProgram) -> Result<(), Fault> {
+    shape::check(program)?;
+    let mut lives = lives::Lives::new(program)?;
+    unroll::unroll(&program.body, &mut |stream, action: &Action, steps| {
+        lives.run(stream, action, steps).map_err(|fault| fault.at(format!("{stream}: {action}")))
+    })?;
+    lives.end()
+}

@@ -1,0 +1,157 @@
+//! What must hold of a program before its order matters: ids, types, computations and moves by
+//! themselves, the places of buffers.
+
+use crate::host::{ALIGN, Action, Buffer, BufferId, EventId, HostInstr, HostProgram, MeshPairs, Role};
+use crate::id::{Id, Table};
+use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
+use crate::instr::{Arg, Fault, TensorType};
+use crate::layout::StepId;
+
+/// More streams than any device has.
+const MOST_STREAMS: usize = 64;
+
+/// More events than any program needs.
+const MOST_EVENTS: usize = 1 << 16;
+
+/// Checks every buffer and every instruction by itself.
+pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
+    check_meshes(program.meshes())?;
+    if program.streams > MOST_STREAMS || program.events > MOST_EVENTS {
+        return Err(Fault::new("too many streams or events"));
+    }
+    for (id, buffer) in program.buffers.iter() {
+        check_place(program, id, buffer)?;
+    }
+    let mut counters = Vec::new();
+    Shape { program }.block(&program.body, &mut counters)?;
+    check_ends(program)
+}
+
+/// For each buffer, those that share bytes with it on some device.
+pub(super) fn sharing(program: &HostProgram) -> Table<BufferId, Vec<BufferId>> {
+    let meshes = MeshPairs::new(&program.buffers);
+    let end = |buffer: &Buffer| buffer.offset.saturating_add(buffer.bytes);
+    let sharing = program.buffers.iter().map(|(id, a)| {
+        let others = program.buffers.iter().filter(|(other, b)| {
+            let common = a.offset.max(b.offset)..end(a).min(end(b));
+            *other != id && !common.is_empty() && meshes.meet(id, *other)
+        });
+        others.map(|(other, _)| other).collect()
+    });
+    sharing.collect()
+}
+
+/// A buffer's place is in the arena and large enough for its largest piece.
+fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(), Fault> {
+    let pieces = buffer.ty.layout.largest_piece(&buffer.ty.sizes());
+    let bytes = pieces.iter().try_fold(buffer.ty.dtype.size(), |bytes, &size| bytes.checked_mul(size));
+    if bytes.is_none_or(|bytes| bytes > buffer.bytes) {
+        return Err(Fault::new(format!("{id} has {} bytes, too few for its largest piece", buffer.bytes)));
+    }
+    if !buffer.offset.is_multiple_of(ALIGN) {
+        return Err(Fault::new(format!("{id} starts at {}, which is no multiple of {ALIGN}", buffer.offset)));
+    }
+    let end = buffer.offset.checked_add(buffer.bytes);
+    if end.is_none_or(|end| end > program.arena) {
+        return Err(Fault::new(format!("{id} reaches beyond the arena of {} bytes", program.arena)));
+    }
+    if buffer.ty.layout.mesh().device_bound() > program.devices {
+        let (mesh, devices) = (buffer.ty.layout.mesh().name(), program.devices);
+        return Err(Fault::new(format!(
+            "{id} lives on `{mesh}`, which has devices beyond the {devices} of the run"
+        )));
+    }
+    Ok(())
+}
+
+/// Inputs are given, outputs last.
+fn check_ends(program: &HostProgram) -> Result<(), Fault> {
+    let ends = [(&program.inputs, "input"), (&program.outputs, "output")];
+    for (list, what) in ends {
+        for (at, (name, id)) in list.iter().enumerate() {
+            if list[..at].iter().any(|(before, _)| before == name) {
+                return Err(Fault::new(format!("{what} `{name}` stands twice")));
+            }
+            let buffer = buffer(program, *id)?;
+            if what == "input" && !buffer.role.is_given() || buffer.role == Role::Temporary {
+                return Err(Fault::new(format!("{what} `{name}` is {id}, which is {}", buffer.role.name())));
+            }
+            check_type(&buffer.ty, &[]).map_err(|fault| of_buffer(*id, fault))?;
+        }
+    }
+    let given = program.buffers.iter().filter(|(_, buffer)| buffer.role.is_given());
+    for (id, buffer) in given {
+        check_type(&buffer.ty, &[]).map_err(|fault| of_buffer(id, fault))?;
+    }
+    Ok(())
+}
+
+fn buffer(program: &HostProgram, id: BufferId) -> Result<&Buffer, Fault> {
+    program.buffers.get(id).ok_or_else(|| Fault::new(format!("there is no {id}")))
+}
+
+fn of_buffer(id: BufferId, fault: Fault) -> Fault {
+    Fault { reason: format!("{id}: {}", fault.reason), ..fault }
+}
+
+struct Shape<'a> {
+    program: &'a HostProgram,
+}
+
+impl<'a> Shape<'a> {
+    fn block(&self, body: &[HostInstr], counters: &mut Vec<(StepId, u64)>) -> Result<(), Fault> {
+        for instr in body {
+            match instr {
+                HostInstr::On(stream, action) => {
+                    let known = stream.index() < self.program.streams;
+                    let known =
+                        known.then_some(()).ok_or_else(|| Fault::new(format!("there is no {stream}")));
+                    let checked = known.and_then(|()| self.action(action, counters));
+                    checked.map_err(|fault| fault.at(format!("{stream}: {action}")))?;
+                }
+                HostInstr::Loop { counters: own, body } => {
+                    let outside = counters.len();
+                    enter_loop(counters, own)?;
+                    self.block(body, counters)?;
+                    counters.truncate(outside);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn action(&self, action: &Action, counters: &[(StepId, u64)]) -> Result<(), Fault> {
+        match action {
+            Action::Alloc(id) | Action::Free(id) => self.ty(*id, counters).map(|_| ()),
+            Action::Record(event) | Action::Wait(event) => self.event(*event),
+            Action::Compute(compute) => {
+                let mut operands = Vec::new();
+                for operand in &compute.operands {
+                    operands.push(match operand {
+                        Arg::Value(id) => Some(self.ty(*id, counters)?),
+                        Arg::Number(_) => None,
+                    });
+                }
+                check_compute(compute, &operands, self.ty(compute.result, counters)?, counters)
+            }
+            Action::Move(moved) => check_move(
+                moved,
+                self.ty(moved.source, counters)?,
+                self.ty(moved.target, counters)?,
+                counters,
+            ),
+        }
+    }
+
+    /// The type of a buffer, which may be used inside these loops.
+    fn ty(&self, id: BufferId, counters: &[(StepId, u64)]) -> Result<&'a TensorType, Fault> {
+        let ty = &buffer(self.program, id)?.ty;
+        check_type(ty, counters).map_err(|fault| of_buffer(id, fault))?;
+        Ok(ty)
+    }
+
+    fn event(&self, event: EventId) -> Result<(), Fault> {
+        let known = event.index() < self.program.events;
+        known.then_some(()).ok_or_else(|| Fault::new(format!("there is no {event}")))
+    }
+}

@@ -1,0 +1,195 @@
+//! What must hold of a move.
+
+use super::{Counters, sampled_steps};
+use crate::instr::{Fault, Kind, Move, TensorType};
+use crate::layout::{DimCuts, IndexSet, Layout};
+use crate::mesh::{AxisId, DeviceId};
+use std::ops::Range;
+
+/// Checks a move inside loops between two types.
+pub(crate) fn check_move<V>(
+    moved: &Move<V>,
+    source: &TensorType,
+    target: &TensorType,
+    counters: &Counters,
+) -> Result<(), Fault> {
+    if source.dims != target.dims {
+        return Err(Fault::new("source and target do not have the same dims"));
+    }
+    check_dtypes(source, target)?;
+    let reduced = reduced(&source.layout, &target.layout);
+    check_reduction(moved, &source.layout, &reduced)?;
+    check_group(moved, &source.layout, &target.layout)?;
+    match moved.kind {
+        Kind::Local => check_copy(source, target, counters),
+        kind => check_pieces(kind, source, target),
+    }
+}
+
+/// Only what is partial may be held wider than what it becomes.
+fn check_dtypes(source: &TensorType, target: &TensorType) -> Result<(), Fault> {
+    let (from, to) = (source.dtype, target.dtype);
+    let rounds = !source.layout.partial().is_empty() && from == to.wide();
+    let widens = !target.layout.partial().is_empty() && to == from.wide();
+    if from == to || rounds || widens {
+        Ok(())
+    } else {
+        Err(Fault::new(format!("{from} elements move to where {to} is stored")))
+    }
+}
+
+/// The axes (longer than 1) that are partial in the source and not in the target.
+fn reduced(source: &Layout, target: &Layout) -> Vec<AxisId> {
+    let same_grid = source.mesh().same_grid(target.mesh());
+    let stays = |p| same_grid && target.partial().contains(p);
+    let reduced = source.partial().iter().filter(|p| source.mesh().size(p.axis) > 1 && !stays(p));
+    reduced.map(|p| p.axis).collect()
+}
+
+fn check_reduction<V>(moved: &Move<V>, source: &Layout, reduced: &[AxisId]) -> Result<(), Fault> {
+    let name = moved.kind.name();
+    match (moved.kind, reduced.first()) {
+        (Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce, None) => {
+            Err(Fault::new(format!("{name}, but no axis is partial in the source only")))
+        }
+        (Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce | Kind::Redistribute, _) | (_, None) => Ok(()),
+        (_, Some(&axis)) => {
+            let axis = &source.mesh().axes()[axis].name;
+            Err(Fault::new(format!("{name} does not combine, but `{axis}` is partial in the source only")))
+        }
+    }
+}
+
+/// The named axes are axes of the meshes; on one grid they make the group.
+fn check_group<V>(moved: &Move<V>, source: &Layout, target: &Layout) -> Result<(), Fault> {
+    for axis in &moved.axes {
+        if source.mesh().axis(axis).is_none() && target.mesh().axis(axis).is_none() {
+            return Err(Fault::new(format!("neither mesh has an axis `{axis}`")));
+        }
+    }
+    if moved.kind.communicates() && moved.group < 2 {
+        return Err(Fault::new(format!("{} in a group of {}", moved.kind.name(), moved.group)));
+    }
+    if moved.kind.communicates() && source.mesh().same_grid(target.mesh()) {
+        let axes = moved.axes.iter().filter_map(|axis| source.mesh().axis(axis));
+        let group: u64 = axes.map(|axis| source.mesh().size(axis)).product();
+        if group != moved.group {
+            return Err(Fault::new(format!("the axes make groups of {group}, not of {}", moved.group)));
+        }
+    }
+    Ok(())
+}
+
+/// On one grid: whether the pieces are what the kind says, as far as the two layouts alone say it.
+fn check_pieces(kind: Kind, source: &TensorType, target: &TensorType) -> Result<(), Fault> {
+    let (from, to) = (&source.layout, &target.layout);
+    let same_set = from.mesh().same_grid(to.mesh()) || same_devices(from, to);
+    if kind == Kind::SendRecv && same_set {
+        return Err(Fault::new("send_recv between the devices of one set"));
+    }
+    if kind == Kind::Permute && !same_set {
+        return Err(Fault::new("permute between different sets of devices"));
+    }
+    let in_steps = from.cuts().iter().chain(to.cuts()).flatten().any(|f| f.step().is_some());
+    if kind == Kind::AllReduce && !in_steps && from.mesh().same_grid(to.mesh()) {
+        let other = (0..from.ndim()).find(|&dim| !from.same_dim(to, dim, source.dims[dim].1));
+        if let Some(dim) = other {
+            return Err(Fault::new(format!("all_reduce changes how dim `{}` is cut", source.dims[dim].0)));
+        }
+    }
+    Ok(())
+}
+
+fn same_devices(from: &Layout, to: &Layout) -> bool {
+    let sorted = |layout: &Layout| {
+        let mut devices: Vec<DeviceId> = layout.mesh().devices().collect();
+        devices.sort_unstable();
+        devices
+    };
+    from.mesh().device_count() == to.mesh().device_count() && sorted(from) == sorted(to)
+}
+
+/// Every device holds all it needs itself, as far as any device holds it at that step.
+fn check_copy(source: &TensorType, target: &TensorType, counters: &Counters) -> Result<(), Fault> {
+    let sizes = source.sizes();
+    let (from, to) = (&source.layout, &target.layout);
+    let same_grid = from.mesh().same_grid(to.mesh());
+    if same_grid && (0..sizes.len()).all(|dim| cuts_finer(from, to, dim, sizes[dim])) {
+        return Ok(());
+    }
+    let factors = from.cuts().iter().chain(to.cuts()).flatten();
+    for steps in sampled_steps(factors, counters) {
+        let ranges: Vec<Range<u64>> = steps.iter().map(|&step| step..step + 1).collect();
+        let covered = from.reach(&sizes, &ranges);
+        if same_grid
+            && (0..sizes.len()).all(|dim| dim_is_own(from, to, dim, sizes[dim], &steps, &covered[dim]))
+        {
+            continue;
+        }
+        // Some piece is foreign along one dim; it does not matter where another dim is empty.
+        for device in to.mesh().devices() {
+            let needed = to.piece_at_step(&sizes, device, &steps).unwrap_or_default();
+            let needed: Vec<IndexSet> = needed.iter().zip(&covered).map(|(a, b)| a.intersect(b)).collect();
+            let identity = is_filled(from, to, device);
+            if identity || needed.iter().any(IndexSet::is_empty) {
+                continue;
+            }
+            let own = from.piece_at_step(&sizes, device, &steps);
+            let has_all = own.is_some_and(|own| needed.iter().zip(&own).all(|(n, own)| n.is_subset(own)));
+            if !has_all {
+                return Err(Fault::new("a copy, but elements of other devices are needed").on(Some(device)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the target cuts the source's pieces further, or not at all.
+fn cuts_finer(from: &Layout, to: &Layout, dim: usize, size: u64) -> bool {
+    let (from, to) = (from.plain_cuts(dim, size), to.plain_cuts(dim, size));
+    to.starts_with(&from)
+}
+
+/// Whether along one dim every device holds what it needs of what any device holds.
+fn dim_is_own(from: &Layout, to: &Layout, dim: usize, size: u64, steps: &[u64], covered: &IndexSet) -> bool {
+    let held = DimCuts::new(from, dim, size, steps);
+    let needed = DimCuts::new(to, dim, size, steps);
+    let mut axes: Vec<AxisId> = held.axes().chain(needed.axes()).collect();
+    axes.sort_unstable();
+    axes.dedup();
+    let mut all = from.mesh().coords_over(&axes);
+    all.all(|at| needed.at(&at).intersect(covered).is_subset(held.at(&at)))
+}
+
+/// Whether a device's target is the identity of an operator: an axis is partial in the target only,
+/// and the device is not at its coordinate 0.
+fn is_filled(from: &Layout, to: &Layout, device: DeviceId) -> bool {
+    let Some(place) = to.mesh().place_of(device) else { return false };
+    let coords = to.mesh().coords(place);
+    let same_grid = from.mesh().same_grid(to.mesh());
+    let stays = |p| same_grid && from.partial().contains(p);
+    to.partial().iter().any(|p| !stays(p) && coords.along(p.axis) != 0)
+}
+
+/// Whether some two devices take part in one group of each of two moves.
+pub(crate) fn groups_meet<V, W>(
+    first: (&Move<V>, &TensorType, &TensorType),
+    second: (&Move<W>, &TensorType, &TensorType),
+) -> bool {
+    let grid = first.1.layout.mesh();
+    let others = [&first.2.layout, &second.1.layout, &second.2.layout];
+    if others.iter().all(|layout| layout.mesh().same_grid(grid)) {
+        // Members of a group agree along all axes that are not named.
+        let shared = first.0.axes.iter().filter(|axis| second.0.axes.contains(axis));
+        return shared.filter_map(|axis| grid.axis(axis)).any(|axis| grid.size(axis) > 1);
+    }
+    let devices = |source: &TensorType, target: &TensorType| {
+        let both = source.layout.mesh().devices().chain(target.layout.mesh().devices());
+        let mut devices: Vec<DeviceId> = both.collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    };
+    let (first, second) = (devices(first.1, first.2), devices(second.1, second.2));
+    first.iter().filter(|device| second.binary_search(device).is_ok()).count() > 1
+}

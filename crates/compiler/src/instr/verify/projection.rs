@@ -1,0 +1,85 @@
+//! Whether a tensor's pieces are what a layout of the iteration space says of it.
+//!
+//! A dim made of several space dims holds the product of their index sets:
+//!
+//! ```text
+//!   e = (n h), h = 4      n holds [1,3), h holds [0,2)      e holds [4,6) [8,10)
+//! ```
+
+use super::{Counters, sampled_steps};
+use crate::id::Id;
+use crate::instr::TensorType;
+use crate::layout::{DimCuts, Factor, IndexSet, Layout};
+use crate::mesh::{AxisId, Coords, DeviceId};
+use crate::op::{Space, SpaceId};
+
+/// A layout of an iteration space inside loops.
+pub(super) struct Over<'a> {
+    pub space: &'a Space,
+    pub layout: &'a Layout,
+    pub counters: &'a Counters,
+}
+
+impl Over<'_> {
+    /// The first dim of a tensor, made of the given space dims, whose pieces are not what the layout
+    /// of the space says, with a device where they are not. Both layouts are on one grid.
+    pub fn differs(&self, ty: &TensorType, groups: &[Vec<SpaceId>]) -> Option<(usize, DeviceId)> {
+        groups.iter().enumerate().find_map(|(dim, group)| {
+            let coords = self.dim_differs(ty, dim, group)?;
+            let mesh = self.layout.mesh();
+            Some((dim, mesh.device_at(mesh.place(&coords))))
+        })
+    }
+
+    fn dim_differs(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<Coords> {
+        let size = ty.dims[dim].1;
+        if let [id] = group
+            && ty.layout.plain_cuts(dim, size) == self.layout.plain_cuts(id.index(), size)
+        {
+            return None;
+        }
+        let factors =
+            || group.iter().flat_map(|id| &self.layout.cuts()[id.index()]).chain(&ty.layout.cuts()[dim]);
+        let mut axes: Vec<AxisId> = factors().filter_map(Factor::axis).collect();
+        axes.sort_unstable();
+        axes.dedup();
+        sampled_steps(factors(), self.counters).iter().find_map(|steps| {
+            let held = DimCuts::new(&ty.layout, dim, size, steps);
+            let parts: Vec<Part> = group.iter().map(|&id| Part::new(self, id, steps)).collect();
+            self.layout.mesh().coords_over(&axes).find(|coords| *held.at(coords) != product(&parts, coords))
+        })
+    }
+}
+
+/// The pieces of one space dim.
+struct Part {
+    size: u64,
+    cuts: DimCuts,
+}
+
+impl Part {
+    fn new(over: &Over<'_>, id: SpaceId, steps: &[u64]) -> Part {
+        let size = over.space.dims[id].size;
+        Part { size, cuts: DimCuts::new(over.layout, id.index(), size, steps) }
+    }
+}
+
+/// The indices of a merged dim whose parts are held at given coordinates.
+fn product(parts: &[Part], coords: &Coords) -> IndexSet {
+    let mut product = IndexSet::range(0, 1);
+    for part in parts {
+        let held = part.cuts.at(coords);
+        product = if held.count() == part.size {
+            let runs = product.intervals().iter();
+            IndexSet::from_blocks(runs.map(|(start, end)| (start * part.size, end * part.size)))
+        } else {
+            let inner = |outer: u64| {
+                held.intervals()
+                    .iter()
+                    .map(move |(start, end)| (outer * part.size + start, outer * part.size + end))
+            };
+            IndexSet::from_blocks(product.iter().flat_map(inner))
+        };
+    }
+    product
+}

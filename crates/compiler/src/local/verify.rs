@@ -1,0 +1,226 @@
+//! The verifier of the local form.
+//!
+//! It walks the text once, in order, and keeps for each value what may be done with it:
+//!
+//! ```text
+//!            instruction gives it            its loop ends
+//!  Unknown ────────────────────▶ Defined ───────────────────▶ Ended
+//!     │                             ▲
+//!     │ a loop names it as result   │ the loop ends, and its steps have written all of it
+//!     └─────────▶ Filled ───────────┘
+//! ```
+//!
+//! Only a defined value is read; only a value that is being filled is written again, and only by moves.
+//! Steps are not run one by one: what all steps of a loop write together is the reach of the move's
+//! layouts over all of them (see [`Layout::reach`](crate::layout::Layout::reach)).
+
+use super::{LocalId, LocalInstr, LocalLoop, LocalProgram, LocalValue};
+use crate::id::{Id, Table};
+use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
+use crate::instr::{Arg, Compute, Fault, Move, TensorType};
+use crate::layout::{Region, StepId, box_intersection};
+use std::ops::Range;
+
+/// Checks every invariant of a local program.
+pub fn verify(program: &LocalProgram) -> Result<(), Fault> {
+    check_meshes(program.meshes())?;
+    let states = program.values.keys().map(|_| State::Unknown).collect();
+    let mut checker = Checker { program, states, counters: Vec::new() };
+    checker.block(&program.body)?;
+    if let Some(id) = program.values.keys().find(|&id| checker.states[id] == State::Unknown) {
+        return Err(Fault::new(format!("{id} is never defined")));
+    }
+    checker.outputs()
+}
+
+/// What may be done with a value.
+#[derive(Clone, PartialEq, Debug)]
+enum State {
+    Unknown,
+    Defined,
+    /// Its loop is running; what its steps write, seen from the first and from the last steps of the
+    /// loops around that loop.
+    Filled {
+        /// How many counters run around its loop.
+        outside: usize,
+        written: [Region; 2],
+    },
+    Ended,
+}
+
+struct Checker<'a> {
+    program: &'a LocalProgram,
+    states: Table<LocalId, State>,
+    counters: Vec<(StepId, u64)>,
+}
+
+impl<'a> Checker<'a> {
+    fn block(&mut self, body: &[LocalInstr]) -> Result<(), Fault> {
+        for instr in body {
+            let checked = match instr {
+                LocalInstr::Input(id) => self.input(*id),
+                LocalInstr::Compute(compute) => self.compute(compute),
+                LocalInstr::Move(moved) => self.moved(moved),
+                LocalInstr::Loop(steps) => self.steps(steps),
+            };
+            checked.map_err(|fault| fault.at(self.program.line(instr)))?;
+        }
+        Ok(())
+    }
+
+    fn input(&mut self, id: LocalId) -> Result<(), Fault> {
+        if !self.counters.is_empty() {
+            return Err(Fault::new(format!("{id} is an input inside a loop")));
+        }
+        self.define(id)
+    }
+
+    fn compute(&mut self, compute: &Compute<LocalId>) -> Result<(), Fault> {
+        let mut operands = Vec::new();
+        for operand in &compute.operands {
+            operands.push(match operand {
+                Arg::Value(id) => Some(self.read(*id)?),
+                Arg::Number(_) => None,
+            });
+        }
+        self.define(compute.result)?;
+        check_compute(compute, &operands, &self.value(compute.result)?.ty, &self.counters)
+    }
+
+    fn moved(&mut self, moved: &Move<LocalId>) -> Result<(), Fault> {
+        let source = self.read(moved.source)?;
+        let target = &self.value(moved.target)?.ty;
+        if !matches!(self.states[moved.target], State::Filled { .. }) {
+            self.define(moved.target)?;
+            check_move(moved, source, target, &self.counters)?;
+            return self.covers(source, target);
+        }
+        check_move(moved, source, target, &self.counters)?;
+        let sizes = target.sizes();
+        let counters = self.counters.clone();
+        if let State::Filled { outside, written } = &mut self.states[moved.target] {
+            for (end, region) in [End::First, End::Last].into_iter().zip(written) {
+                let steps = ranges(&counters, *outside, end);
+                let moves = box_intersection(
+                    &source.layout.reach(&sizes, &steps),
+                    &target.layout.reach(&sizes, &steps),
+                );
+                region.add(moves);
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that a move defines gets all its elements from it.
+    fn covers(&self, source: &TensorType, target: &TensorType) -> Result<(), Fault> {
+        let sizes = target.sizes();
+        for end in [End::First, End::Last] {
+            let steps = ranges(&self.counters, self.counters.len(), end);
+            let mut moved = Region::new();
+            moved.add(source.layout.reach(&sizes, &steps));
+            if moved.missing(&target.layout.reach(&sizes, &steps)).is_some() {
+                return Err(Fault::new(
+                    "the source does not have all elements of the value that the move defines",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn steps(&mut self, steps: &LocalLoop) -> Result<(), Fault> {
+        let outside = self.counters.len();
+        for &id in &steps.results {
+            self.define(id)?;
+            self.states[id] = State::Filled { outside, written: [Region::new(), Region::new()] };
+        }
+        enter_loop(&mut self.counters, &steps.counters)?;
+        let before: Vec<LocalId> = self.unknown();
+        self.block(&steps.body)?;
+        self.counters.truncate(outside);
+        for id in before {
+            if self.states[id] == State::Defined {
+                self.states[id] = State::Ended;
+            }
+        }
+        steps.results.iter().try_for_each(|&id| self.filled(id))
+    }
+
+    /// The steps of a result's loop have written all of it.
+    fn filled(&mut self, id: LocalId) -> Result<(), Fault> {
+        let ty = &self.value(id)?.ty;
+        let state = std::mem::replace(&mut self.states[id], State::Defined);
+        if let State::Filled { outside, written } = state {
+            for (end, region) in [End::First, End::Last].into_iter().zip(written) {
+                let steps = ranges(&self.counters[..outside], outside, end);
+                if region.missing(&ty.layout.reach(&ty.sizes(), &steps)).is_some() {
+                    return Err(Fault::new(format!("the steps of the loop do not write all of {id}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn outputs(&self) -> Result<(), Fault> {
+        for (at, (name, id)) in self.program.outputs.iter().enumerate() {
+            if self.program.outputs[..at].iter().any(|(before, _)| before == name) {
+                return Err(Fault::new(format!("output `{name}` stands twice")));
+            }
+            self.value(*id)?;
+            if self.states[*id] != State::Defined {
+                return Err(Fault::new(format!("output `{name}` is {id}, which is not defined at the end")));
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown(&self) -> Vec<LocalId> {
+        let unknown = self.states.iter().filter(|(_, state)| **state == State::Unknown);
+        unknown.map(|(id, _)| id).collect()
+    }
+
+    fn value(&self, id: LocalId) -> Result<&'a LocalValue, Fault> {
+        self.program.values.get(id).ok_or_else(|| Fault::new(format!("there is no {id}")))
+    }
+
+    fn read(&self, id: LocalId) -> Result<&'a TensorType, Fault> {
+        let value = self.value(id)?;
+        match self.states[id] {
+            State::Defined => Ok(&value.ty),
+            State::Unknown => Err(Fault::new(format!("{id} is used before it is defined"))),
+            State::Filled { .. } => Err(Fault::new(format!("{id} is used while its loop still fills it"))),
+            State::Ended => Err(Fault::new(format!("{id} is used after the loop that it is defined in"))),
+        }
+    }
+
+    fn define(&mut self, id: LocalId) -> Result<(), Fault> {
+        let value = self.value(id)?;
+        if self.states[id] != State::Unknown {
+            return Err(Fault::new(format!("{id} is defined twice")));
+        }
+        self.states[id] = State::Defined;
+        check_type(&value.ty, &self.counters)
+            .map_err(|fault| Fault { reason: format!("{id}: {}", fault.reason), ..fault })
+    }
+}
+
+/// Which steps of the outer loops are looked at.
+#[derive(Clone, Copy)]
+enum End {
+    First,
+    Last,
+}
+
+/// For each counter, by step id: one end of those outside, all steps of the others.
+fn ranges(counters: &[(StepId, u64)], outside: usize, end: End) -> Vec<Range<u64>> {
+    let length = counters.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0);
+    let mut ranges = vec![0..1; length];
+    for (depth, &(id, count)) in counters.iter().enumerate() {
+        let last = count.saturating_sub(1);
+        ranges[id.index()] = match end {
+            _ if depth >= outside => 0..count,
+            End::First => 0..1,
+            End::Last => last..last + 1,
+        };
+    }
+    ranges
+}

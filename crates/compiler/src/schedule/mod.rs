@@ -1,0 +1,76 @@
+//! From one device's view to the program that runs: buffers, streams, events.
+//!
+//! ```text
+//!  LocalProgram ── translate ──▶ HostProgram ── pass ──▶ HostProgram ── pass ──▶ ... ──▶ HostProgram
+//!                                  verify                  verify                           verify
+//! ```
+//!
+//! [`translate`] gives a program that is always right: one stream, a place of its own for every buffer.
+//! Each later pass makes it faster or smaller and keeps it right; the verifier proves that after each.
+//! A program that fails is a bug of the pass, which the panic names; it never runs.
+//!
+//! The order of the passes: what cuts work into steps comes before what says how the steps overlap,
+//! that before what puts them on streams, that before the events between streams; places come last,
+//! because only then it is known which buffers are alive at once. Passes yet to come stand between
+//! translating and `buffers`: chunk, choose the overlap, assign streams, events.
+
+mod buffers;
+mod peak;
+mod translate;
+
+pub use peak::peak_bytes;
+pub use translate::translate;
+
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::host::{self, HostProgram};
+use crate::local::LocalProgram;
+
+/// A step from one host program to a better one.
+struct Pass {
+    name: &'static str,
+    run: fn(HostProgram) -> HostProgram,
+}
+
+/// All passes, in the order they run.
+const PASSES: [Pass; 1] = [Pass { name: "buffers", run: buffers::place }];
+
+/// All buffers together may have so many bytes: offsets and sums then fit in signed 64-bit numbers.
+const MOST_BYTES: u128 = i64::MAX as u128;
+
+/// The program that runs; a mistake if its buffers have more bytes than can be counted.
+///
+/// # Panics
+/// If a pass breaks an invariant of the host form: a bug, named with its pass.
+pub fn run(local: &LocalProgram) -> Result<HostProgram, Diagnostics> {
+    run_watched(local, &mut |_, _| {})
+}
+
+/// The same; `watch` is shown the program after each pass, with the pass's name.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_watched(
+    local: &LocalProgram,
+    watch: &mut dyn FnMut(&'static str, &HostProgram),
+) -> Result<HostProgram, Diagnostics> {
+    let bytes: u128 = local.values.values().map(|value| u128::from(translate::place_bytes(&value.ty))).sum();
+    if bytes > MOST_BYTES {
+        let message = format!("the pieces of one device have {bytes} bytes together, more than 2^63");
+        return Err(Diagnostic::general(Code::TooLarge, message).into());
+    }
+    let mut program = proved("translate", translate(local), watch);
+    for pass in &PASSES {
+        program = proved(pass.name, (pass.run)(program), watch);
+    }
+    Ok(program)
+}
+
+fn proved(
+    pass: &'static str,
+    program: HostProgram,
+    watch: &mut dyn FnMut(&'static str, &HostProgram),
+) -> HostProgram {
+    host::verify(&program).unwrap_or_else(|fault| panic!("schedule, pass `{pass}`: {fault}"));
+    watch(pass, &program);
+    program
+}

@@ -1,0 +1,188 @@
+//! From the local to the host form on one stream: every value becomes a buffer.
+//!
+//! Invariant: the stream runs the instructions of the local program in their order, and a buffer lives
+//! from right before the instruction that first writes it to right after the last one that uses it, in
+//! the block (the program, or the body of one loop) that defines the value. So whatever is used is
+//! alive, and nothing is alive for longer than it must.
+//!
+//! ```text
+//!   %3 = all_gather %0            s0: alloc b3
+//!   %4 = linear(%3, %1)           s0: b3 <- all_gather b0
+//!                                 s0: alloc b4
+//!                                 s0: b4 <- linear(b3, b1)
+//!                                 s0: free b3
+//! ```
+//!
+//! The results of a loop are values of the block around it: they are allocated before the loop. Inputs
+//! are there before the program starts, outputs stay after it ends.
+
+use crate::host::{ALIGN, Action, Buffer, BufferId, HostInstr, HostProgram, Role, StreamId};
+use crate::id::{Id, Table};
+use crate::instr::{Arg, Compute, Move, TensorType};
+use crate::local::{LocalId, LocalInstr, LocalProgram};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The host program on one stream, each buffer in a place of its own.
+pub fn translate(local: &LocalProgram) -> HostProgram {
+    let mut inputs = Vec::new();
+    for instr in &local.body {
+        if let LocalInstr::Input(id) = instr {
+            inputs.push((local.values[*id].name.clone(), buffer_of(*id)));
+        }
+    }
+    let roles = roles(local, &inputs);
+    let mut arena = 0_u64;
+    let buffers = local.values.iter().map(|(id, value)| {
+        let bytes = place_bytes(&value.ty);
+        let offset = arena;
+        arena = arena.saturating_add(bytes);
+        Buffer { name: value.name.clone(), ty: value.ty.clone(), role: roles[buffer_of(id)], offset, bytes }
+    });
+    let buffers: Table<BufferId, Buffer> = buffers.collect();
+    let body = Translator { roles: &roles, filled: BTreeSet::new() }.block(&local.body);
+    let outputs = local.outputs.iter().map(|(name, id)| (name.clone(), buffer_of(*id))).collect();
+    let bounds = local.values.values().map(|value| value.ty.layout.mesh().device_bound());
+    let devices = bounds.max().unwrap_or(1);
+    HostProgram {
+        name: local.name.clone(),
+        buffers,
+        streams: 1,
+        events: 0,
+        body,
+        inputs,
+        outputs,
+        arena,
+        devices,
+    }
+}
+
+/// The bytes set aside for a value: its largest piece of any device at any step, rounded up so that the
+/// next place is aligned.
+pub(super) fn place_bytes(ty: &TensorType) -> u64 {
+    let pieces = ty.layout.largest_piece(&ty.sizes());
+    let bytes = pieces.iter().fold(ty.dtype.size(), |bytes, &size| bytes.saturating_mul(size));
+    bytes.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX / ALIGN * ALIGN)
+}
+
+fn roles(local: &LocalProgram, inputs: &[(String, BufferId)]) -> Table<BufferId, Role> {
+    let mut roles: Table<BufferId, Role> = local.values.keys().map(|_| Role::Temporary).collect();
+    for (_, id) in &local.outputs {
+        roles[buffer_of(*id)] = Role::Result;
+    }
+    for (_, id) in inputs {
+        roles[*id] = Role::Argument;
+    }
+    roles
+}
+
+fn buffer_of(id: LocalId) -> BufferId {
+    BufferId::new(id.index())
+}
+
+/// What one instruction does to the values of its block.
+#[derive(Default)]
+struct Effects {
+    /// Values that come to life.
+    defines: Vec<LocalId>,
+    /// Values that must be alive.
+    uses: Vec<LocalId>,
+}
+
+struct Translator<'a> {
+    roles: &'a Table<BufferId, Role>,
+    /// Results of the loops around the block: they were allocated outside.
+    filled: BTreeSet<LocalId>,
+}
+
+impl Translator<'_> {
+    fn block(&mut self, body: &[LocalInstr]) -> Vec<HostInstr> {
+        let mut life: BTreeMap<LocalId, (usize, usize)> = BTreeMap::new();
+        for (at, instr) in body.iter().enumerate() {
+            let effects = effects(instr);
+            for id in effects.defines.into_iter().filter(|id| !self.filled.contains(id)) {
+                life.insert(id, (at, at));
+            }
+            for id in effects.uses {
+                life.entry(id).and_modify(|(_, last)| *last = at);
+            }
+        }
+        let mut out = Vec::new();
+        for (at, instr) in body.iter().enumerate() {
+            let given = |id: LocalId| self.roles[buffer_of(id)].is_given();
+            let begins = life.iter().filter(|&(id, &(first, _))| first == at && !given(*id));
+            out.extend(begins.map(|(id, _)| on(Action::Alloc(buffer_of(*id)))));
+            self.instr(instr, &mut out);
+            let temporary = |id: LocalId| self.roles[buffer_of(id)] == Role::Temporary;
+            let ends = life.iter().filter(|&(id, &(_, last))| last == at && temporary(*id));
+            out.extend(ends.map(|(id, _)| on(Action::Free(buffer_of(*id)))));
+        }
+        out
+    }
+
+    fn instr(&mut self, instr: &LocalInstr, out: &mut Vec<HostInstr>) {
+        match instr {
+            LocalInstr::Input(_) => {}
+            LocalInstr::Compute(compute) => out.push(on(Action::Compute(compute_of(compute)))),
+            LocalInstr::Move(moved) => out.push(on(Action::Move(move_of(moved)))),
+            LocalInstr::Loop(steps) => {
+                self.filled.extend(&steps.results);
+                let body = self.block(&steps.body);
+                self.filled.retain(|id| !steps.results.contains(id));
+                out.push(HostInstr::Loop { counters: steps.counters.clone(), body });
+            }
+        }
+    }
+}
+
+/// The values of its own block that an instruction defines or uses.
+fn effects(instr: &LocalInstr) -> Effects {
+    match instr {
+        LocalInstr::Input(id) => Effects { defines: vec![*id], uses: vec![] },
+        LocalInstr::Compute(compute) => {
+            let values = compute.operands.iter().filter_map(|operand| match operand {
+                Arg::Value(id) => Some(*id),
+                Arg::Number(_) => None,
+            });
+            Effects { defines: vec![compute.result], uses: values.collect() }
+        }
+        LocalInstr::Move(moved) => Effects { defines: vec![moved.target], uses: vec![moved.source] },
+        LocalInstr::Loop(steps) => {
+            let inner = steps.body.iter().map(effects).fold(Effects::default(), |mut all, one| {
+                all.uses.extend(one.uses);
+                all.defines.extend(one.defines);
+                all
+            });
+            let outside = inner.uses.into_iter().filter(|id| !inner.defines.contains(id));
+            Effects { defines: steps.results.clone(), uses: outside.collect() }
+        }
+    }
+}
+
+fn on(action: Action) -> HostInstr {
+    HostInstr::On(StreamId::new(0), action)
+}
+
+fn compute_of(compute: &Compute<LocalId>) -> Compute<BufferId> {
+    let operands = compute.operands.iter().map(|operand| match operand {
+        Arg::Value(id) => Arg::Value(buffer_of(*id)),
+        Arg::Number(number) => Arg::Number(*number),
+    });
+    Compute {
+        op: compute.op.clone(),
+        operands: operands.collect(),
+        result: buffer_of(compute.result),
+        space: compute.space.clone(),
+        over: compute.over.clone(),
+    }
+}
+
+fn move_of(moved: &Move<LocalId>) -> Move<BufferId> {
+    Move {
+        kind: moved.kind,
+        source: buffer_of(moved.source),
+        target: buffer_of(moved.target),
+        axes: moved.axes.clone(),
+        group: moved.group,
+        because: moved.because.clone(),
+    }
+}

@@ -1,0 +1,419 @@
+//! The text and the verifiers of the local and host forms, on the files of `tests/forms`.
+//!
+//! A file there is a correct program. Mutations are edits of its text: each names what is broken, the
+//! edit, and a part of the reason that must be given.
+
+use shardweave_compiler::host::{self, Fault, HostProgram, parse_host};
+use shardweave_compiler::local::{self, LocalProgram, parse_local};
+use shardweave_compiler::schedule;
+use std::path::{Path, PathBuf};
+
+fn read(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forms").join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn files(extension: &str) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forms");
+    let entries = std::fs::read_dir(folder).expect("the folder of forms is there");
+    let paths = entries.map(|entry| entry.expect("a readable entry").path());
+    let mut names: Vec<PathBuf> = paths.filter(|p| p.extension().is_some_and(|e| e == extension)).collect();
+    names.sort();
+    assert!(!names.is_empty(), "no file ends in .{extension}");
+    names.iter().map(|p| p.file_name().expect("a file has a name").to_string_lossy().into_owned()).collect()
+}
+
+fn local_of(text: &str) -> LocalProgram {
+    parse_local(text).unwrap_or_else(|mistakes| panic!("{mistakes}\nin\n{text}"))
+}
+
+fn host_of(text: &str) -> HostProgram {
+    parse_host(text).unwrap_or_else(|mistakes| panic!("{mistakes}\nin\n{text}"))
+}
+
+/// Without comments and empty lines.
+fn plain(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty());
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn local_programs_print_as_they_are_written() {
+    for file in files("local") {
+        let text = read(&file);
+        let program = local_of(&text);
+        assert_eq!(program.to_string(), plain(&text), "{file}");
+        assert_eq!(local_of(&program.to_string()), program, "{file}");
+        local::verify(&program).unwrap_or_else(|fault| panic!("{file}: {fault}"));
+    }
+}
+
+#[test]
+fn host_programs_print_as_they_are_written() {
+    for file in files("host") {
+        let text = read(&file);
+        let program = host_of(&text);
+        assert_eq!(program.to_string(), plain(&text), "{file}");
+        assert_eq!(host_of(&program.to_string()), program, "{file}");
+        host::verify(&program).unwrap_or_else(|fault| panic!("{file}: {fault}"));
+    }
+}
+
+#[test]
+fn scheduled_programs_are_right_after_every_pass_and_print() {
+    for file in files("local") {
+        let local = local_of(&read(&file));
+        let mut passes = Vec::new();
+        let host = schedule::run_watched(&local, &mut |pass, program| {
+            passes.push(pass);
+            host::verify(program).unwrap_or_else(|fault| panic!("{file} after {pass}: {fault}"));
+            assert_eq!(host_of(&program.to_string()), *program, "{file} after {pass}");
+        })
+        .expect("the program is small");
+        assert_eq!(passes, ["translate", "buffers"]);
+        assert!(schedule::peak_bytes(&host) <= host.arena, "{file}");
+    }
+}
+
+/// Applies an edit that must change the text.
+fn edited(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "nothing to edit: {from}");
+    text.replacen(from, to, 1)
+}
+
+/// A mutation: the file, what is edited and into what, and a part of the reason of the refusal.
+type Mutation = (&'static str, &'static str, &'static str, &'static str);
+
+fn assert_refused(extension: &str, mutations: &[Mutation], verify: impl Fn(&str) -> Option<Fault>) {
+    let mut wrong = Vec::new();
+    for (file, from, to, reason) in mutations {
+        let text = edited(&read(&format!("{file}.{extension}")), from, to);
+        let told = verify(&text).map(|fault| fault.to_string());
+        if !told.as_ref().is_some_and(|told| told.contains(reason)) {
+            wrong.push(format!("{file} with `{from}` as `{to}`:\n  told     {told:?}\n  expected {reason}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn broken_host_programs_are_refused() {
+    let mutations: &[Mutation] = &[
+        // pipelined.host: events
+        ("pipelined", "    s0: wait e0\n", "", "b3 may be used before it is allocated on s1"),
+        ("pipelined", "    s1: wait e1\n", "", "whose free on s0 may come later"),
+        ("pipelined", "  s0: record e1\n  loop", "  loop", "s1 waits for e1, but nothing"),
+        (
+            "pipelined",
+            "    s1: record e0\n    s0: wait e0\n",
+            "    s0: wait e0\n    s1: record e0\n",
+            "s0 waits for e0",
+        ),
+        (
+            "pipelined",
+            "    s0: free b3\n    s0: record e1\n",
+            "    s0: record e1\n    s0: free b3\n",
+            "may come later",
+        ),
+        (
+            "pipelined",
+            "over s/step(4, i0), h/tp on line\n    s0: free b3\n    s0: record e1\n",
+            "over s/step(4, i0), h/tp on line\n    s1: free b3\n    s0: record e1\n",
+            "b3 may be freed while `s0: b4 <- linear(b3, b1)",
+        ),
+        // lives
+        ("pipelined", "  s0: alloc b2\n", "", "b2 is used before it is allocated"),
+        ("pipelined", "  s0: alloc b2\n", "  s0: alloc b2\n  s0: alloc b2\n", "b2 is allocated twice"),
+        ("pipelined", "    s0: free b4\n", "", "b4 is allocated twice"),
+        (
+            "pipelined",
+            "    s0: free b4\n",
+            "    s0: free b4\n    s0: free b4\n",
+            "b4 is used after it is freed",
+        ),
+        (
+            "pipelined",
+            "    s0: b2 <- copy b4\n    s0: free b4\n",
+            "    s0: free b4\n    s0: b2 <- copy b4\n",
+            "b4 is used after it is freed",
+        ),
+        ("pipelined", "  output y = b2\n", "  s0: free b2\n  output y = b2\n", "b2 is freed, but is result"),
+        (
+            "pipelined",
+            "  s0: alloc b2\n",
+            "  s0: alloc b2\n  s0: alloc b0\n",
+            "b0 is argument, it is there already",
+        ),
+        (
+            "pipelined",
+            "  output y = b2\n",
+            "  s0: free b0\n  output y = b2\n",
+            "b0 is freed, but is argument",
+        ),
+        ("ahead", "  s0: free b2\n", "", "b2 is a temporary, but is never freed"),
+        ("ahead", "  s0: free b2\n", "  s1: free b2\n", "b2 may be freed while `s0: b4 <- copy b2`"),
+        // places
+        ("pipelined", "temporary, offset 320", "temporary, offset 256", "share bytes while both are in use"),
+        ("pipelined", "argument, offset 64", "argument, offset 0", "both given and share bytes"),
+        ("pipelined", "temporary, offset 320", "temporary, offset 321", "no multiple of 64"),
+        ("pipelined", "temporary, offset 320", "temporary, offset 384", "beyond the arena"),
+        ("pipelined", "offset 128, bytes 128", "offset 128, bytes 64", "too few for its largest piece"),
+        ("pipelined", "devices 2", "devices 1", "devices beyond the 1 of the run"),
+        // regions
+        ("pipelined", "loop i0 < 4", "loop i0 < 3", "[s 6..8, h 0..6] is never written, on device 0"),
+        ("pipelined", "loop i0 < 4", "loop i0 < 5", "i0 runs 5 steps over 4 blocks"),
+        ("ahead", "    s0: wait e0\n", "", "b2 may be used before it is allocated on s1"),
+        (
+            "ahead",
+            "    s1: record e0\n    s0: wait e0\n    s0: alloc b4\n    s0: b4 <- copy b2\n",
+            "    s0: wait e0\n    s0: alloc b4\n    s0: b4 <- copy b2\n    s1: record e0\n",
+            "s0 waits for e0",
+        ),
+        (
+            "ahead",
+            "    s1: b2 <- copy b3\n    s1: free b3\n    s1: record e0\n    s0: wait e0\n",
+            "    s1: record e0\n    s0: wait e0\n    s1: b2 <- copy b3\n    s1: free b3\n",
+            "race: `s1: b2 <- copy b3` writes [s 0..2, e 0..4] of b2",
+        ),
+        (
+            "ahead",
+            "    s1: b2 <- copy b3\n",
+            "",
+            "b2 is read before [s 0..2, e 0..4] is written, on device 0",
+        ),
+        (
+            "pipelined",
+            "    s0: b4 <- linear(b3, b1) over s/step(4, i0), h/tp on line\n",
+            "",
+            "b4 is read before",
+        ),
+        (
+            "two_groups",
+            "s0: b4 <- add(b2, b3)",
+            "s0: b4 <- add(b2, b6)",
+            "operand 2 does not hold what the operation works on along `t`",
+        ),
+        ("two_groups", "  s0: wait e0\n", "", "b3 may be used before it is allocated on s1"),
+        ("two_groups", "  s1: record e0\n  s1: alloc b6\n", "  s1: alloc b6\n", "s0 waits for e0"),
+        (
+            "two_groups",
+            "  s1: b3 <- all_gather b1 over dp group 2\n  s1: record e0\n",
+            "  s1: record e0\n  s1: b3 <- all_gather b1 over dp group 2\n",
+            "race: `s1: b3 <- all_gather b1 over dp group 2` writes [t 0..8] of b3",
+        ),
+        // roles
+        (
+            "two_groups",
+            "  s1: b6 <- copy b1\n",
+            "  s1: b6 <- copy b1\n  s1: b1 <- copy b6\n",
+            "b1 is written, but is argument",
+        ),
+        ("two_groups", "output z = b4", "output z = b2", "output `z` is b2, which is temporary"),
+        ("two_groups", "input x = b0", "input x = b4", "input `x` is b4, which is result"),
+        ("two_groups", "output y = b6", "output z = b6", "output `z` stands twice"),
+        // one order of moves
+        (
+            "two_groups",
+            "b3 <- all_gather b1 over dp group 2",
+            "b3 <- all_gather b1 over dp, tp group 8",
+            "no one order of moves",
+        ),
+        // moves
+        (
+            "pipelined",
+            "all_gather b0 over tp group 2",
+            "copy b0",
+            "a copy, but elements of other devices are needed, on device 1",
+        ),
+        (
+            "pipelined",
+            "all_gather b0 over tp group 2",
+            "all_gather b0 over tp group 3",
+            "groups of 2, not of 3",
+        ),
+        (
+            "pipelined",
+            "all_gather b0 over tp group 2",
+            "all_gather b0 over cp group 2",
+            "neither mesh has an axis `cp`",
+        ),
+        (
+            "pipelined",
+            "all_gather b0 over tp group 2",
+            "all_reduce b0 over tp group 2",
+            "no axis is partial in the source only",
+        ),
+        (
+            "pipelined",
+            "all_gather b0 over tp group 2",
+            "send_recv b0 over tp group 2",
+            "between the devices of one set",
+        ),
+        ("pipelined", "b3 <- all_gather b0", "b4 <- all_gather b0", "do not have the same dims"),
+        (
+            "pipelined",
+            "b3 <- all_gather b0",
+            "b3 <- all_gather b3",
+            "b3 is read before [s 0..2, e 0..4] is written",
+        ),
+        (
+            "two_groups",
+            "b5 x: f32[s=8] at partial(dp)",
+            "b5 x: f16[s=8] at partial(dp)",
+            "f32 elements move to where f16 is stored",
+        ),
+        (
+            "two_groups",
+            "b2 x: f32[s=8] at replicated",
+            "b2 x: f32[s=8] at partial(tp)",
+            "operand 1 is still partial over `tp`",
+        ),
+        // computations
+        (
+            "pipelined",
+            "linear(b3, b1) over s/step(4, i0), h/tp",
+            "linear(b3, b1) over s/step(4, i0)",
+            "operand 2 does not hold what the operation works on along `h`, on device 0",
+        ),
+        (
+            "pipelined",
+            "linear(b3, b1) over s/step(4, i0), h/tp",
+            "linear(b3, b1) over s/step(4, i0), e/tp",
+            "operand 1 does not hold what the operation works on along `e`",
+        ),
+        (
+            "pipelined",
+            "linear(b3, b1) over s/step(4, i0), h/tp",
+            "linear(b3, b1) over s/step(4, i1), h/tp",
+            "i1 is not the counter of a loop around it",
+        ),
+        ("pipelined", "linear(b3, b1)", "linear(b3, b3)", "h"),
+        ("pipelined", "b1 w: f32", "b1 w: i32", "f32"),
+        (
+            "two_groups",
+            "s0: b4 <- add(b2, b3) over replicated on grid\n",
+            "s0: b4 <- add(b2, b3) over replicated on grid\n  s0: b4 <- exp(b4) over replicated on grid\n",
+            "b4 is read and written at once",
+        ),
+        (
+            "pipelined",
+            "b3 x: f32[s=8, e=4] at s/step(4, i0)",
+            "b3 x: f32[s=8, e=4] at s/step(2, i0)",
+            "i0 runs 4 steps over 2 blocks",
+        ),
+        // ids and counters
+        ("pipelined", "s0: alloc b4", "s2: alloc b4", "there is no s2"),
+        ("pipelined", "s0: alloc b4", "s0: alloc b9", "there is no b9"),
+        ("pipelined", "s1: record e0", "s1: record e7", "there is no e7"),
+        ("pipelined", "loop i0 < 4", "loop i0 < 4, i0 < 2", "i0 counts two loops at once"),
+        ("pipelined", "streams 2", "streams 4000000000", "too many streams"),
+    ];
+    let verify = |text: &str| host::verify(&host_of(text)).err();
+    assert_refused("host", mutations, verify);
+}
+
+#[test]
+fn broken_local_programs_are_refused() {
+    let mutations: &[Mutation] = &[
+        // one definition, before every use, in the block that sees it
+        (
+            "mlp",
+            "%8 y2: f32[b=2, s=8, e=4] at s/tp on line = reduce_scatter %7",
+            "%8 y2: f32[b=2, s=8, e=4] at s/tp on line = reduce_scatter %8",
+            "%8 is used before it is defined",
+        ),
+        ("pipelined", "output t = %8", "output t = %6", "output `t` is %6, which is not defined at the end"),
+        (
+            "pipelined",
+            "add(%4, %2) over s/local(4)",
+            "add(%7, %2) over s/local(4)",
+            "%7 is used after the loop that it is defined in",
+        ),
+        ("pipelined", "mul(%6, -0.5)", "mul(%3, -0.5)", "%3 is used while its loop still fills it"),
+        ("pipelined", "  %8 t:", "  %3 <- copy %4\n  %8 t:", "%3 is defined twice"),
+        ("pipelined", "    %3 <- copy %6\n", "    %3 <- copy %6\n    %2 <- copy %2\n", "%2 is defined twice"),
+        ("pipelined", "output t = %8", "output y = %8", "output `y` stands twice"),
+        ("pipelined", "output t = %8", "output t = %9", "there is no %9"),
+        // loops
+        ("pipelined", "i0 < 4", "i0 < 3", "the steps of the loop do not write all of %3"),
+        ("pipelined", "    %3 <- copy %6\n", "", "the steps of the loop do not write all of %3"),
+        ("pipelined", "i0 < 4", "i0 < 4, i0 < 2", "i0 counts two loops at once"),
+        (
+            "pipelined",
+            "result %4 z: f32[s=8, h=6] at s/stream(4)",
+            "result %4 z: f32[s=8, h=6] at s/step(4, i0)",
+            "%4: i0 is not the counter of a loop around it",
+        ),
+        (
+            "pipelined",
+            "%5 x: f32[s=8, e=4] at s/step(4, i0) on line = all_gather %0",
+            "%5 x: f32[s=8, e=4] at replicated on line = all_gather %0",
+            "operand 1 does not hold what the operation works on along `s`",
+        ),
+        (
+            "pipelined",
+            "%8 t: f32[s=8, h=6] at s/stream(4) on line = add(%4, %2) over s/local(4)",
+            "%8 t: f32[s=8, h=6] at s/step(4, i0) on line = copy %4",
+            "expected",
+        ),
+        // layouts
+        (
+            "mlp",
+            "%4 x: f32[b=2, s=8, e=4] at replicated",
+            "%4 x: f32[b=2, s=8, e=4] at b/tp",
+            "operand 1 does not hold what the operation works on along `b`",
+        ),
+        (
+            "mlp",
+            "linear(%6, %3) over h/tp",
+            "linear(%6, %3) over replicated",
+            "operand 1 does not hold what the operation works on along `h`",
+        ),
+        ("mlp", "at partial(tp) on line", "at partial(tp, max) on line", "not partial over just the axes"),
+        ("mlp", "at partial(tp) on line", "at replicated on line", "not partial over just the axes"),
+        ("mlp", "gelu(%5) over h/tp", "softmax(%5, h) over h/tp", "dim `h` is cut, but is needed whole"),
+        ("mlp", "gelu(%5)", "neg(%4)", "the result"),
+        ("mlp", "reduce_scatter %7", "all_to_all %7", "does not combine, but `tp` is partial"),
+        ("mlp", "reduce_scatter %7", "all_reduce %7", "all_reduce changes how dim `s` is cut"),
+        ("mlp", "= all_gather %0", "= all_gather %1", "do not have the same dims"),
+        (
+            "mlp",
+            "all_gather %0 over tp group 4",
+            "copy %0",
+            "elements of other devices are needed, on device 0",
+        ),
+        ("mlp", "%2 b0: f32[h=6] at h/tp", "%2 b0: f32[h=6] at h/tp(3, 3, 0, 0)", "operand 3 does not hold"),
+        (
+            "mlp",
+            "%0 x: f32[b=2, s=8, e=4] at s/tp",
+            "%0 x: f32[b=2, s=8, e=4] at s/tp(2, 2, 2, 1)",
+            "the given pieces of dim `s` do not hold all of it",
+        ),
+        ("mlp", "y1: f32[b=2, s=8, h=6]", "y1: f32[b=2, s=8, h=7]", "size"),
+        ("mlp", "%4 x: f32[b=2, s=8, e=4]", "%4 x: f32[b=2, s=8, b=4]", "dim `b` stands twice"),
+        ("kinds", "argmax(%8, s) over e/cp", "argmax(%8, e) over e/cp", "the result"),
+        (
+            "kinds",
+            "embedding(%1, %3) over s/local(2)/dp, v@1/tp",
+            "embedding(%1, %3) over s/dp, v@1/tp",
+            "operand 1 does not hold",
+        ),
+        (
+            "kinds",
+            "permute %0 over dp, tp group 6",
+            "send_recv %0 over dp, tp group 6",
+            "between the devices of one set",
+        ),
+        (
+            "kinds",
+            "redistribute %4 over dp, tp group 8",
+            "gather %4 over dp, tp group 8",
+            "does not combine, but `tp` is partial",
+        ),
+    ];
+    let verify = |text: &str| match parse_local(text) {
+        Ok(program) => local::verify(&program).err(),
+        Err(mistakes) => Some(Fault::new(mistakes.to_string())),
+    };
+    assert_refused("local", mutations, verify);
+}
