@@ -1,0 +1,7 @@
+//! The kernels and the reference against written numbers, against each other, and cut against whole.
+
+mod operations;
+mod pieces;
+mod programs;
+mod shapes;
+mod single;
