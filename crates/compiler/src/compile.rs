@@ -42,7 +42,9 @@ pub fn compile(
 ) -> Result<Plan, Diagnostics> {
     let placed = crate::propagate::run(program, placement, sizes, &options.cost)?;
     let local = crate::lower::run(program, sizes, &placed, &options.cost);
-    crate::local::verify(&local).unwrap_or_else(|fault| panic!("lower: {fault}"));
+    if let Err(fault) = crate::local::verify(&local) {
+        panic!("lower: {fault}\n{local}");
+    }
     let host = crate::schedule::run(&local)?;
     let report = crate::explain::run(program, placement, sizes, &placed, &local, &host);
     Ok(Plan { program: program.clone(), sizes: sizes.clone(), placed, local, host, report })

@@ -27,3 +27,8 @@ pub mod reshard;
 pub mod local;
 pub mod host;
 pub mod schedule;
+pub mod report;
+pub mod propagate;
+pub mod lower;
+pub mod explain;
+pub mod compile;
