@@ -188,16 +188,12 @@ fn reduces_straight(source: &TensorType, target: &Layout, reduced: &[String]) ->
 /// target gives each element to one device.
 fn reduces_straight_across(source: &TensorType, target: &Layout) -> bool {
     let mesh = source.layout.mesh();
-    let mut devices: Vec<_> = mesh.devices().collect();
-    let mut targets: Vec<_> = target.mesh().devices().collect();
-    devices.sort_unstable();
-    targets.sort_unstable();
     let all_partial = mesh
         .axes()
         .iter()
         .all(|(axis, a)| a.size == 1 || source.layout.partial().iter().any(|p| p.axis == axis));
     let all_cut = target.mesh().axes().iter().all(|(axis, a)| a.size == 1 || target.cuts_by(axis).is_some());
-    devices == targets && all_partial && all_cut && !target.is_partial()
+    mesh.same_devices(target.mesh()) && all_partial && all_cut && !target.is_partial()
 }
 
 /// The source cut further, without communication, along axes that the target uses and the source does

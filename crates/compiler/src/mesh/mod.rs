@@ -220,6 +220,16 @@ impl Mesh {
         Some(Mesh::new(self.name.clone(), axes, devices))
     }
 
+    /// Whether both meshes have the same devices, in whatever grid.
+    pub fn same_devices(&self, other: &Mesh) -> bool {
+        let sorted = |mesh: &Mesh| {
+            let mut devices: Vec<DeviceId> = mesh.devices().collect();
+            devices.sort_unstable();
+            devices
+        };
+        self.same_grid(other) || self.device_count() == other.device_count() && sorted(self) == sorted(other)
+    }
+
     /// Whether both meshes have the same devices in the same grid, whatever their names.
     pub fn same_grid(&self, other: &Mesh) -> bool {
         self.axes == other.axes && self.devices().eq(other.devices())

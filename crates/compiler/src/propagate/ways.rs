@@ -58,15 +58,14 @@ impl<'a> Question<'a> {
         self.space.dims.values().map(|dim| dim.size).collect()
     }
 
-    /// Every way, on every mesh that the operation may run on: that of its placed result, else those
-    /// of its operands.
+    /// Every way, on every mesh that the operation may run on: that of its placed result or another
+    /// grid of the same devices, else those of its operands.
     pub fn ways(&self) -> Vec<Way> {
         let mut meshes: Vec<&Arc<Mesh>> = self.wanted.iter().map(|layout| layout.mesh()).collect();
-        if meshes.is_empty() {
-            for layout in (0..self.apply.operands.len()).filter_map(|k| self.known(k)) {
-                if !meshes.iter().any(|mesh| mesh.same_grid(layout.mesh())) {
-                    meshes.push(layout.mesh());
-                }
+        for mesh in (0..self.apply.operands.len()).filter_map(|k| self.known(k)).map(Layout::mesh) {
+            let allowed = self.wanted.is_none_or(|wanted| mesh.same_devices(wanted.mesh()));
+            if allowed && !meshes.iter().any(|known| known.same_grid(mesh)) {
+                meshes.push(mesh);
             }
         }
         if meshes.is_empty() {

@@ -6,7 +6,7 @@ use crate::diagnostic::Span;
 use crate::dtype::{DType, Number};
 use crate::id::Id;
 use crate::instr::{Arg, Compute, Fault, TensorType};
-use crate::layout::{Factor, Partial};
+use crate::layout::{Factor, Layout, Partial};
 use crate::mesh::AxisId;
 use crate::op::{DimUse, SpaceId};
 use crate::program::{CallType, OperandType, infer};
@@ -91,6 +91,12 @@ fn check_projection(
     what: impl Fn() -> String,
 ) -> Result<(), Fault> {
     if !ty.layout.mesh().same_grid(over.layout.mesh()) {
+        // On another grid a tensor may still hold the same indices on the same devices.
+        let needed = over.space.project(over.layout, groups);
+        let needed = needed.and_then(|cuts| Layout::new(over.layout.mesh().clone(), cuts, Vec::new()));
+        if needed.is_some_and(|needed| ty.layout.same_as(&needed, &ty.sizes())) {
+            return Ok(());
+        }
         let (mesh, runs) = (ty.layout.mesh().name(), over.layout.mesh().name());
         return Err(Fault::new(format!("{} lives on `{mesh}`, but the operation runs on `{runs}`", what())));
     }

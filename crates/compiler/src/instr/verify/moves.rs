@@ -83,7 +83,7 @@ fn check_group<V>(moved: &Move<V>, source: &Layout, target: &Layout) -> Result<(
 /// On one grid: whether the pieces are what the kind says, as far as the two layouts alone say it.
 fn check_pieces(kind: Kind, source: &TensorType, target: &TensorType) -> Result<(), Fault> {
     let (from, to) = (&source.layout, &target.layout);
-    let same_set = from.mesh().same_grid(to.mesh()) || same_devices(from, to);
+    let same_set = from.mesh().same_devices(to.mesh());
     if kind == Kind::SendRecv && same_set {
         return Err(Fault::new("send_recv between the devices of one set"));
     }
@@ -98,15 +98,6 @@ fn check_pieces(kind: Kind, source: &TensorType, target: &TensorType) -> Result<
         }
     }
     Ok(())
-}
-
-fn same_devices(from: &Layout, to: &Layout) -> bool {
-    let sorted = |layout: &Layout| {
-        let mut devices: Vec<DeviceId> = layout.mesh().devices().collect();
-        devices.sort_unstable();
-        devices
-    };
-    from.mesh().device_count() == to.mesh().device_count() && sorted(from) == sorted(to)
 }
 
 /// Every device holds all it needs itself, as far as any device holds it at that step.
