@@ -60,7 +60,8 @@ pub struct AxisSize {
 pub fn parse_file(text: &str, axes: &[AxisSize]) -> (WeaveFile, Diagnostics) {
     if text.len() > MOST_FILE_BYTES {
         let message = format!("the file has {} bytes; at most {MOST_FILE_BYTES} are read", text.len());
-        return (WeaveFile::default(), Diagnostic::general(Code::TooLarge, message).into());
+        let mistake = Diagnostic::general(Code::TooLarge, message).help("split the file");
+        return (WeaveFile::default(), mistake.into());
     }
     let mut cursor = Cursor::new(text);
     let mut reader = Reader::default();
@@ -116,6 +117,7 @@ struct Reader {
     meshes: BTreeMap<String, Named<Arc<Mesh>>>,
     programs: BTreeMap<String, Named<ReadProgram>>,
     placements: Vec<Bookmark>,
+    placement_names: BTreeMap<String, Named<()>>,
     /// Names in the order they stand.
     mesh_order: Vec<String>,
     program_order: Vec<String>,
@@ -132,8 +134,7 @@ impl Reader {
                 Kind::Name("mesh") => self.mesh(cursor),
                 Kind::Name("program") => self.program(cursor),
                 Kind::Name("placement") => {
-                    self.placements.push(start);
-                    cursor.skip_definition();
+                    self.placement(cursor);
                     Ok(())
                 }
                 _ => Err(cursor.unexpected("`mesh`, `program` or `placement`")),
@@ -142,7 +143,9 @@ impl Reader {
                 if cursor.bookmark() == start {
                     cursor.bump();
                 }
-                cursor.skip_definition();
+                if !cursor.at_definition() {
+                    cursor.skip_definition();
+                }
             }
         }
     }
@@ -182,35 +185,51 @@ impl Reader {
         result
     }
 
+    /// Remembers where a placement stands, and its name.
+    fn placement(&mut self, cursor: &mut Cursor<'_>) {
+        self.placements.push(cursor.bookmark());
+        cursor.bump();
+        cursor.eat_word("strict");
+        if let Kind::Name(name) = cursor.peek().kind {
+            let named = Named { span: cursor.peek().span(), thing: Some(()) };
+            let mut order = Vec::new();
+            define(cursor, "placement", &mut self.placement_names, &mut order, name.to_string(), named);
+        }
+        cursor.skip_definition();
+    }
+
     /// Gives an axis another size.
     fn resize(&mut self, cursor: &mut Cursor<'_>, new: &AxisSize) {
-        let fail = |cursor: &mut Cursor<'_>, code, message: String| {
-            cursor
-                .report(Diagnostic::general(code, format!("`--mesh` {}={}: {message}", new.path, new.size)));
-        };
         let dots = new.path.match_indices('.').map(|(at, _)| (&new.path[..at], &new.path[at + 1..]));
         let known: Vec<(&str, &str)> = dots.filter(|(mesh, _)| self.meshes.contains_key(*mesh)).collect();
-        let Some(&(first, _)) = known.first() else {
-            let meshes = quote_all(self.meshes.keys().map(String::as_str));
-            return fail(cursor, Code::UnknownMesh, format!("no mesh has this name; there are {meshes}"));
-        };
         let chosen = known.iter().find_map(|(name, axis)| {
             let mesh = self.meshes.get(*name)?.thing.as_ref()?;
             Some((*name, mesh, mesh.resized(axis, new.size)?))
         });
-        match chosen {
-            None if self.meshes[first].thing.is_none() => {}
-            None => fail(cursor, Code::UnknownAxis, format!("mesh {} has no such axis", quote(first))),
-            Some((name, mesh, _)) if mesh.listed_devices().is_some() => {
-                let message = format!("mesh {} lists its devices, so its axes stay as they are", quote(name));
-                fail(cursor, Code::MeshDevices, message);
+        let (code, message, help) = match (chosen, known.first()) {
+            (None, None) => {
+                let meshes = quote_all(self.meshes.keys().map(String::as_str));
+                (Code::UnknownMesh, "no mesh has this name".into(), format!("meshes of the file: {meshes}"))
             }
-            Some((_, _, Err(error))) => fail(cursor, error.code(), error.to_string()),
-            Some((name, _, Ok(mesh))) => {
+            (None, Some((name, _))) => {
+                let Some(mesh) = &self.meshes[*name].thing else { return };
+                let axes = quote_all(mesh.axes().values().map(|axis| axis.name.as_str()));
+                let message = format!("mesh {} has no such axis", quote(name));
+                (Code::UnknownAxis, message, format!("its axes are {axes}"))
+            }
+            (Some((name, mesh, _)), _) if mesh.listed_devices().is_some() => {
+                let message = format!("mesh {} lists its devices, so its axes stay as they are", quote(name));
+                (Code::MeshDevices, message, "change the mesh in the file".into())
+            }
+            (Some((_, _, Err(error))), _) => (error.code(), error.to_string(), error.help().into()),
+            (Some((name, _, Ok(mesh))), _) => {
                 let name = name.to_string();
                 self.meshes.entry(name).and_modify(|named| named.thing = Some(Arc::new(mesh)));
+                return;
             }
-        }
+        };
+        let option = quote(&format!("--mesh {}={}", new.path, new.size));
+        cursor.report(Diagnostic::general(code, format!("{option}: {message}")).help(help));
     }
 
     /// Placements, now that all that they may name is known.
@@ -229,22 +248,9 @@ impl Reader {
         };
         let scope = PlacementScope { programs: &programs, meshes: &meshes };
         let mut placements = Vec::new();
-        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
         for &start in &self.placements {
             cursor.go_to(start);
-            let strict = matches!(cursor.peek_second().kind, Kind::Name("strict"));
-            let read = read_placement(cursor, scope);
-            if let Ok(placement) = &read
-                && let Some(first) = seen.insert(placement.name.clone(), placement.span)
-            {
-                let message = format!("there are two placements {}", quote(&placement.name));
-                let start = placement.span.start as usize;
-                let head = if strict { "placement strict" } else { "placement" };
-                let place = Span::new(start, start + head.len());
-                cursor
-                    .report(Diagnostic::at(Code::DuplicateName, place, message).related(first, "first here"));
-            }
-            placements.extend(read);
+            placements.extend(read_placement(cursor, scope));
         }
         placements
     }
@@ -274,7 +280,7 @@ fn define<T>(
         Some(first) => {
             let message = format!("there are two {what}s {}", quote(&name)).replace("meshs", "meshes");
             let mistake = Diagnostic::at(Code::DuplicateName, new.span, message);
-            cursor.report(mistake.related(first.span, "first here"));
+            cursor.report(mistake.related(first.span, "first here").help("give one of them another name"));
         }
         None => {
             order.push(name.clone());
@@ -288,7 +294,8 @@ fn warn_unused(cursor: &mut Cursor<'_>, program: &Program) {
         if !needed {
             let unused = &program.values[value];
             let message = format!("no output needs {}, so it is not computed", quote(&unused.name));
-            cursor.warn(Diagnostic::at(Code::UnusedValue, unused.span, message));
+            let warning = Diagnostic::at(Code::UnusedValue, unused.span, message);
+            cursor.warn(warning.help("leave it out, or make it an output"));
         }
     }
 }

@@ -62,10 +62,14 @@ fn an_axis_takes_the_size_of_the_command_line() {
     assert!(found.is_empty(), "{found}");
     assert_eq!(file.placements[0].mesh.device_count(), 6);
     for (path, size, expected) in [
-        ("z.c", 2, "error[E0203]: `--mesh` z.c=2: no mesh has this name; there are `a.b`, `l`"),
-        ("a.b.z", 2, "error[E0204]: `--mesh` a.b.z=2: mesh `a.b` has no such axis"),
-        ("a.b.d.e", 0, "error[E0201]: `--mesh` a.b.d.e=0: axis `d.e` has size 0"),
-        ("l.c", 2, "error[E0202]: `--mesh` l.c=2: mesh `l` lists its devices, so its axes stay as they are"),
+        (
+            "z.c",
+            2,
+            "error[E0203]: `--mesh z.c=2`: no mesh has this name\n  help: meshes of the file: `a.b`, `l`",
+        ),
+        ("a.b.z", 2, "error[E0204]: `--mesh a.b.z=2`: mesh `a.b` has no such axis"),
+        ("a.b.d.e", 0, "error[E0201]: `--mesh a.b.d.e=0`: axis `d.e` has size 0"),
+        ("l.c", 2, "error[E0202]: `--mesh l.c=2`: mesh `l` lists its devices, so its axes stay as they are"),
     ] {
         let found = resize(path, size).1.to_string();
         assert!(found.contains(expected), "{path}: {found}");

@@ -106,11 +106,9 @@ fn named_mesh(cursor: &mut Cursor<'_>, scope: &LayoutScope<'_>, name: &str, span
         Lookup::Found(mesh) => Some(mesh),
         Lookup::Broken => None,
         Lookup::Unknown => {
-            cursor.report(Diagnostic::at(
-                Code::UnknownMesh,
-                span,
-                format!("there is no mesh {}", quote(name)),
-            ));
+            let mistake =
+                Diagnostic::at(Code::UnknownMesh, span, format!("there is no mesh {}", quote(name)));
+            cursor.report(mistake.help("define it: `mesh NAME { tp = 4 }`"));
             None
         }
     }
@@ -185,7 +183,8 @@ impl Build<'_> {
             match part {
                 Part::Replicated(span) if parts.len() > 1 => {
                     let message = "`replicated` stands alone: whole on every device of the mesh";
-                    cursor.report(Diagnostic::at(Code::BadCut, *span, message));
+                    let mistake = Diagnostic::at(Code::BadCut, *span, message);
+                    cursor.report(mistake.help("leave it out, or leave the other parts out"));
                 }
                 Part::Replicated(_) => {}
                 Part::Partial { axes, combine } => {
@@ -240,7 +239,8 @@ impl Build<'_> {
                     quote(name),
                     quote(self.scope.value)
                 );
-                cursor.report(Diagnostic::at(Code::AxisTwice, span, message).related(first, "first here"));
+                let mistake = Diagnostic::at(Code::AxisTwice, span, message).related(first, "first here");
+                cursor.report(mistake.help("an axis cuts one dim once, or is partial"));
                 None
             }
         }
@@ -283,7 +283,7 @@ impl Build<'_> {
             Arg::Word(_) => None,
         });
         let Some(sizes) = counts.collect::<Option<Vec<u64>>>() else {
-            return bad_cut(cursor, text, "the sizes of the pieces: `tp(5, 3, 4, 4)`");
+            return bad_cut(cursor, text, "`tp(5, 3, 4, 4)`, the sizes of the pieces");
         };
         let length = self.mesh.as_ref()?.size(axis);
         if sizes.len() as u64 != length {
@@ -292,11 +292,13 @@ impl Build<'_> {
                 quote(text.name),
                 sizes.len()
             );
-            cursor.report(Diagnostic::at(Code::PieceCount, text.span, message));
+            let mistake = Diagnostic::at(Code::PieceCount, text.span, message);
+            cursor.report(mistake.help("give one size, which may be 0, for each place along the axis"));
             return None;
         }
         if sizes.iter().try_fold(0_u64, |sum, &size| sum.checked_add(size)).is_none() {
-            cursor.report(Diagnostic::at(Code::TooLarge, text.span, "the sizes add up to more than 2^64"));
+            let mistake = Diagnostic::at(Code::TooLarge, text.span, "the sizes add up to more than 2^64");
+            cursor.report(mistake.help("their sum is the size of the piece that is cut"));
             return None;
         }
         Some(Factor::Sizes(axis, sizes.into()))

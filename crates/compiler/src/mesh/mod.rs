@@ -263,8 +263,14 @@ impl fmt::Display for MeshError {
         match self {
             MeshError::EmptyAxis(axis) => write!(f, "axis {} has size 0", quote(axis)),
             MeshError::AxisTwice(axis) => write!(f, "axis {} stands twice", quote(axis)),
-            MeshError::TooManyDevices => write!(f, "more than {} devices", Mesh::MOST_DEVICES),
-            MeshError::TooManyAxes => write!(f, "more than {} axes", Mesh::MOST_AXES),
+            MeshError::TooManyDevices => {
+                write!(
+                    f,
+                    "there are more than {} devices, or a device has a number beyond that",
+                    Mesh::MOST_DEVICES
+                )
+            }
+            MeshError::TooManyAxes => write!(f, "there are more than {} axes", Mesh::MOST_AXES),
             MeshError::DeviceCount { places, listed } => {
                 write!(f, "the axes make {places} places, but {listed} devices are listed")
             }

@@ -1,18 +1,22 @@
 //! Meshes from text.
 
 use super::{Mesh, MeshError};
-use crate::diagnostic::{Code, Diagnostic, Span};
-use crate::text::{Cursor, Reported, check_name};
+use crate::diagnostic::{Code, Diagnostic, Span, quote};
+use crate::text::{Cursor, Kind, Reported, check_name};
 
 /// Reads a mesh from `mesh` to its `}` or list of devices; also gives the place of its name. Newlines
 /// inside the braces divide axes as commas do.
 pub(crate) fn read_mesh(cursor: &mut Cursor<'_>) -> Result<(Mesh, Span), Reported> {
     cursor.expect_word("mesh")?;
     let (name, name_span) = cursor.name("the name of a mesh")?;
-    cursor.expect("{")?;
+    let opened = cursor.expect("{")?;
     let mut axes = Vec::new();
     cursor.skip_newlines();
     while cursor.eat("}").is_none() {
+        if cursor.peek().kind == Kind::End || cursor.at_definition() {
+            let message = format!("mesh {} has no closing `}}`", quote(name));
+            return Err(cursor.report(Diagnostic::at(Code::Syntax, opened, message)));
+        }
         axes.push(axis(cursor)?);
         let line = cursor.peek().start;
         let comma = cursor.eat(",").is_some();
@@ -26,12 +30,8 @@ pub(crate) fn read_mesh(cursor: &mut Cursor<'_>) -> Result<(Mesh, Span), Reporte
         None => None,
     };
     let mesh = Mesh::new(name, axes, devices).map_err(|error| {
-        let mistake = Diagnostic::at(
-            error.code(),
-            name_span,
-            format!("in mesh {}, {error}", crate::diagnostic::quote(name)),
-        );
-        cursor.report(mistake)
+        let mistake = Diagnostic::at(error.code(), name_span, format!("in mesh {}, {error}", quote(name)));
+        cursor.report(mistake.help(error.help()))
     })?;
     Ok((mesh, name_span))
 }
@@ -52,6 +52,18 @@ impl MeshError {
             MeshError::EmptyAxis(_) | MeshError::TooManyDevices | MeshError::TooManyAxes => Code::MeshSize,
             MeshError::AxisTwice(_) => Code::DuplicateName,
             MeshError::DeviceCount { .. } | MeshError::DeviceTwice(_) => Code::MeshDevices,
+        }
+    }
+
+    /// The way out.
+    pub fn help(&self) -> &'static str {
+        match self {
+            MeshError::EmptyAxis(_) => "an axis is at least 1 long",
+            MeshError::AxisTwice(_) => "give one of them another name",
+            MeshError::TooManyDevices => "make an axis shorter, or number the devices from 0",
+            MeshError::TooManyAxes => "leave axes of size 1 out",
+            MeshError::DeviceCount { .. } => "list one device for each place, the last axis varying fastest",
+            MeshError::DeviceTwice(_) => "a device stands at most once in a mesh",
         }
     }
 }
@@ -83,7 +95,7 @@ mod tests {
     fn mistakes_are_told() {
         for (text, expected) in [
             ("mesh m { a = 0 }", "error[E0201]: in mesh `m`, axis `a` has size 0"),
-            ("mesh m { a = 70000 }", "error[E0201]: in mesh `m`, more than 65536 devices"),
+            ("mesh m { a = 70000 }", "error[E0201]: in mesh `m`, there are more than 65536 devices"),
             ("mesh m { a = 1, a = 2 }", "error[E0105]: in mesh `m`, axis `a` stands twice"),
             ("mesh m { stream = 2 }", "error[E0104]: `stream` is a reserved word and cannot name an axis"),
             (
@@ -92,10 +104,7 @@ mod tests {
             ),
             ("mesh m { a = 2 } devices [1, 1]", "error[E0202]: in mesh `m`, device 1 stands twice"),
             ("mesh m { a = 2 b = 3 }", "error[E0101]: expected `,` or `}`, found `b`"),
-            (
-                "mesh m { a = -2 }",
-                "error[E0103]: the size of an axis is a whole number from 0 to 2^64 - 1, not `-2`",
-            ),
+            ("mesh m { a = -2 }", "error[E0103]: `-2` cannot be the size of an axis"),
         ] {
             let found = read(text).expect_err(text);
             assert!(found.starts_with(expected), "{text}: {found}");

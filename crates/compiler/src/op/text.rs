@@ -139,10 +139,11 @@ fn misuse(row: &OpRow, place: Span, why: &str) -> Diagnostic {
 fn unknown_operation(name: &str, place: Span) -> Diagnostic {
     let mistake =
         Diagnostic::at(Code::UnknownOperation, place, format!("there is no operation {}", quote(name)));
-    match closest(name, TABLE.iter().map(|row| row.name)) {
-        Some(near) => mistake.help(format!("did you mean `{near}`?")),
-        None => mistake,
-    }
+    let names = TABLE.iter().map(|row| row.name);
+    mistake.help(match closest(name, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("operations are {}", names.collect::<Vec<_>>().join(" ")),
+    })
 }
 
 /// One argument as written.
@@ -374,7 +375,8 @@ impl<'a> Args<'a> {
     fn whole(&self, number: Number, place: Span) -> Result<u64, Diagnostic> {
         match number {
             Number::Int(n) => u64::try_from(n).map_err(|_| {
-                Diagnostic::at(Code::BadNumber, place, format!("{n} is not a number from 0 to 2^64 - 1"))
+                Diagnostic::at(Code::BadNumber, place, format!("{n} cannot be a size or an index"))
+                    .help("it is a whole number from 0 to 2^64 - 1")
             }),
             Number::Float(_) => Err(self.wrong(place, "a whole number")),
         }
@@ -408,11 +410,8 @@ impl<'a> Args<'a> {
                 let eps = number.as_f64();
                 let fine = eps.is_finite() && eps >= 0.0;
                 fine.then_some(eps).ok_or_else(|| {
-                    Diagnostic::at(
-                        Code::BadNumber,
-                        place,
-                        format!("`eps` is a finite number from 0 up, not {number}"),
-                    )
+                    Diagnostic::at(Code::BadNumber, place, format!("{number} cannot be `eps`"))
+                        .help("it is a finite number from 0 up")
                 })
             }
             Some((_, place)) => Err(self.wrong(place, "nothing more, or `eps=1e-5`,")),
@@ -526,7 +525,7 @@ mod tests {
             ("sum(x)", "`sum` needs the name of a dim after what is given"),
             ("cast(x, int)", "`int` is no element type"),
             ("slice(x, d -> t, 1, 2.5)", "`slice` needs a whole number here"),
-            ("layer_norm(x, d, eps=-1)", "`eps` is a finite number from 0 up, not -1"),
+            ("layer_norm(x, d, eps=-1)", "-1 cannot be `eps`"),
             ("softmax(x, d, e)", "`softmax` takes nothing more here"),
         ] {
             let found = read(text).expect_err(text);

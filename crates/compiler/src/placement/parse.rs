@@ -1,7 +1,7 @@
 //! Placements from text. What does not depend on sizes is checked here.
 
 use super::{Entry, Overlap, Placement};
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::layout::{LayoutScope, Lookup, Writer, parse_layout};
 use crate::mesh::Mesh;
 use crate::program::{Program, ValueId};
@@ -78,7 +78,8 @@ pub(crate) fn read_placement(
         Lookup::Broken => None,
         Lookup::Unknown => {
             let message = format!("there is no program {}", quote(program_name));
-            cursor.report(Diagnostic::at(Code::UnknownProgram, program_span, message));
+            let mistake = Diagnostic::at(Code::UnknownProgram, program_span, message);
+            cursor.report(mistake.help("a placement is for a program of the same file"));
             None
         }
     };
@@ -87,7 +88,8 @@ pub(crate) fn read_placement(
         Lookup::Broken => None,
         Lookup::Unknown => {
             let message = format!("there is no mesh {}", quote(mesh_name));
-            cursor.report(Diagnostic::at(Code::UnknownMesh, mesh_span, message));
+            let mistake = Diagnostic::at(Code::UnknownMesh, mesh_span, message);
+            cursor.report(mistake.help("define it: `mesh NAME { tp = 4 }`"));
             None
         }
     };
@@ -151,7 +153,8 @@ impl Reader<'_> {
         let value = self.value(cursor, name, span);
         if let Some(first) = self.seen.insert(name.to_string(), span) {
             let message = format!("{} is listed twice", quote(name));
-            cursor.report(Diagnostic::at(Code::DuplicateName, span, message).related(first, "first here"));
+            let mistake = Diagnostic::at(Code::DuplicateName, span, message).related(first, "first here");
+            cursor.report(mistake.help("put all of its layout in one line"));
         }
         let dims = self.program.zip(value).map(|(known, value)| known.program.dim_names(value));
         let layout = parse_layout(
@@ -179,7 +182,7 @@ impl Reader<'_> {
             let mistake = Diagnostic::at(Code::UnknownValue, span, message);
             cursor.report(match closest(name, self.values.keys().copied()) {
                 Some(near) => mistake.help(format!("did you mean `{near}`?")),
-                None => mistake,
+                None => mistake.help(format!("its values are {}", quote_all(self.values.keys().copied()))),
             });
         }
         value
@@ -195,7 +198,8 @@ impl Reader<'_> {
         let is_input = self.program.zip(value).is_some_and(|(known, value)| known.program.is_input(value));
         if is_input {
             let message = format!("`via` pins how an operation overlaps, but {} is an input", quote(name));
-            return Err(cursor.report(Diagnostic::at(Code::PinnedOverlap, span, message)));
+            let mistake = Diagnostic::at(Code::PinnedOverlap, span, message);
+            return Err(cursor.report(mistake.help("write it at a result of an operation")));
         }
         Ok(way)
     }

@@ -72,12 +72,12 @@ impl Walk<'_> {
             quote(&shown)
         );
         let mistake = Diagnostic::at(Code::PieceSizes, self.entry.span, message);
-        Err(if pieces.len() > 1 {
-            mistake
-                .help("explicit sizes cut every piece that the cuts before them left, so those must be equal")
-        } else {
-            mistake
-        })
+        Err(mistake.help(match pieces.len() {
+            1 => format!("give sizes that add up to {piece}"),
+            _ => {
+                "explicit sizes cut every piece that the cuts before them left, so those must be equal".into()
+            }
+        }))
     }
 
     fn too_many(&self, layout: &Layout, factor: &Factor, size: u64) -> Diagnostic {

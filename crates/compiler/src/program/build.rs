@@ -127,7 +127,7 @@ impl ProgramBuilder {
     pub fn output(&mut self, value: ValueId, span: Span) -> Result<(), Diagnostic> {
         if std::mem::replace(&mut self.is_output[value], true) {
             let message = format!("{} is named as output twice", quote(&self.program.values[value].name));
-            return Err(Diagnostic::at(Code::DuplicateOutput, span, message));
+            return Err(Diagnostic::at(Code::DuplicateOutput, span, message).help("name it once"));
         }
         self.program.outputs.push(value);
         Ok(())
@@ -135,12 +135,23 @@ impl ProgramBuilder {
 
     /// The program.
     pub fn finish(self) -> Result<Program, Diagnostics> {
-        if self.program.outputs.is_empty() {
-            let message = format!("program {} has no output", quote(&self.program.name));
-            let mistake = Diagnostic::at(Code::NoOutput, self.program.span, message);
-            return Err(mistake.help("name what it is for: `output y`").into());
+        match self.no_output() {
+            Some(mistake) => Err(mistake.into()),
+            None => Ok(self.program),
         }
-        Ok(self.program)
+    }
+
+    /// What is wrong with a program that has no output.
+    pub(super) fn no_output(&self) -> Option<Diagnostic> {
+        self.program.outputs.is_empty().then(|| {
+            let message = format!("program {} has no output", quote(&self.program.name));
+            Diagnostic::at(Code::NoOutput, self.program.span, message).help("name what it is for: `output y`")
+        })
+    }
+
+    /// The values so far, whether they make a program or not.
+    pub(super) fn unfinished(self) -> Program {
+        self.program
     }
 
     fn add(&mut self, value: Value) -> ValueId {
@@ -158,7 +169,8 @@ impl ProgramBuilder {
             Some(&first) => {
                 let mistake =
                     Diagnostic::at(Code::DuplicateName, span, format!("{} is defined twice", quote(name)));
-                Err(mistake.related(self.program.values[first].span, "it is first defined here"))
+                let mistake = mistake.related(self.program.values[first].span, "it is first defined here");
+                Err(mistake.help("give one of them another name"))
             }
         }
     }
@@ -181,7 +193,8 @@ impl ProgramBuilder {
                 let message =
                     format!("the dim {} gets size {size} here, but it has size {known}", quote(&text.name));
                 return Err(Diagnostic::at(Code::SizeConflict, text.span, message)
-                    .related(self.fixed_at[id], format!("size {known} is fixed here")));
+                    .related(self.fixed_at[id], format!("size {known} is fixed here"))
+                    .help("a name has one size in a program; where two sizes are meant, use two names"));
             }
             _ => {}
         }

@@ -35,7 +35,7 @@ impl SizeBinder<'_> {
         }
         let shown = quote(&value.name);
         let message = format!("{shown}, {} {sizes:?}, is too large: more than 2^63 bytes", value.dtype);
-        Some(Diagnostic::at(Code::TooLarge, value.span, message))
+        Some(Diagnostic::at(Code::TooLarge, value.span, message).help("give its dims smaller sizes"))
     }
 
     /// A slice stays inside its dim.
@@ -51,7 +51,10 @@ impl SizeBinder<'_> {
             quote(dim),
             self.describe(source)
         );
-        Some(Diagnostic::at(Code::SizeRange, value.span, message))
+        Some(
+            Diagnostic::at(Code::SizeRange, value.span, message)
+                .help("the end is at most the size of the dim"),
+        )
     }
 
     /// The largest or smallest of no integers does not exist, nor does its index.
@@ -71,7 +74,7 @@ impl SizeBinder<'_> {
             quote(&value.name),
             quote(dim)
         );
-        Some(Diagnostic::at(Code::SizeRange, value.span, message))
+        Some(Diagnostic::at(Code::SizeRange, value.span, message).help("give the dim a size of at least 1"))
     }
 
     fn empty(&self, dim: DimId) -> bool {

@@ -32,8 +32,8 @@ impl Relation<'_> {
 }
 
 impl<'p> SizeBinder<'p> {
-    /// Carries sizes on through the operations that an output needs.
-    pub(super) fn derive(&mut self) {
+    /// Carries sizes on through the operations that an output needs; gives whether all fit.
+    pub(super) fn derive(&mut self) -> bool {
         let relations: BTreeMap<ValueId, Vec<Relation<'p>>> = self.relations();
         let mut users: Table<DimId, BTreeSet<ValueId>> =
             self.program.dims.keys().map(|_| BTreeSet::new()).collect();
@@ -50,13 +50,13 @@ impl<'p> SizeBinder<'p> {
                 }
             }
         }
-        for (&value, list) in &relations {
-            for relation in list {
-                if let Err(mistake) = self.agrees(value, relation) {
-                    self.found.push(mistake);
-                }
-            }
-        }
+        let all =
+            relations.iter().flat_map(|(&value, list)| list.iter().map(move |relation| (value, relation)));
+        let mistakes: Vec<Diagnostic> =
+            all.filter_map(|(value, relation)| self.agrees(value, relation).err()).collect();
+        let fits = mistakes.is_empty();
+        mistakes.into_iter().for_each(|mistake| self.found.push(mistake));
+        fits
     }
 
     fn relations(&self) -> BTreeMap<ValueId, Vec<Relation<'p>>> {
@@ -200,7 +200,7 @@ impl<'p> SizeBinder<'p> {
                         self.told(*a),
                         self.told(*b)
                     );
-                    Err(Diagnostic::at(Code::SizeConflict, place, message))
+                    Err(Diagnostic::at(Code::SizeConflict, place, message).help("give both the same size"))
                 }
                 _ => Ok(()),
             },
@@ -216,13 +216,18 @@ impl<'p> SizeBinder<'p> {
                 if fits {
                     return Ok(());
                 }
+                if self.size(*total).is_none() {
+                    let message = format!("{of} makes {} of size {known}", self.named(*total));
+                    return Err(Diagnostic::at(Code::TooLarge, place, message).help("a size is below 2^64"));
+                }
                 let (parts, more) = parts.split_at(parts.len().min(8));
                 let mut told: Vec<String> = parts.iter().map(|&part| self.told(part)).collect();
                 if !more.is_empty() {
                     told.push(format!("{} more", more.len()));
                 }
                 let message = format!("{of} makes {known} ({}), but {}", told.join(", "), self.told(*total));
-                Err(Diagnostic::at(Code::SizeConflict, place, message))
+                Err(Diagnostic::at(Code::SizeConflict, place, message)
+                    .help("leave one of these sizes to follow"))
             }
             Relation::Rearrange { pattern, given, operand, result } => {
                 let result = in_pattern_order(self, pattern, result);
@@ -232,12 +237,15 @@ impl<'p> SizeBinder<'p> {
                     Diagnostic::at(Code::SizeRange, place, format!("in {of}, {why}"))
                         .help(format!("its dims: {}", self.told_all(operand.iter().chain(&result))))
                 })?;
-                let dims_known = sizes.operand.iter().chain(&sizes.result).all(Option::is_some);
-                match sizes.atoms.iter().find(|(_, size)| size.is_none()) {
-                    Some((name, _)) if dims_known => {
+                let operand_known = sizes.operand.iter().all(Option::is_some);
+                let is_dim = |name: &str| pattern.result.iter().any(|group| group.dim() == Some(name));
+                match sizes.atoms.iter().find(|(name, size)| size.is_none() && !is_dim(name)) {
+                    Some((name, _)) if operand_known => {
                         let message = format!("in {of}, the size of {} does not follow", quote(name));
-                        Err(Diagnostic::at(Code::SizeMissing, place, message)
-                            .help("give it after the pattern: `n=12`"))
+                        Err(Diagnostic::at(Code::SizeMissing, place, message).help(format!(
+                            "give it after the pattern: `{}=N`",
+                            quote(name).trim_matches('`')
+                        )))
                     }
                     _ => Ok(()),
                 }
@@ -245,9 +253,13 @@ impl<'p> SizeBinder<'p> {
         }
     }
 
+    fn named(&self, dim: DimId) -> String {
+        quote(&self.program.dims[dim].name)
+    }
+
     /// A dim with its size and source: `` `k` is 3 (given with `--size`) ``.
     fn told(&self, dim: DimId) -> String {
-        let name = quote(&self.program.dims[dim].name);
+        let name = self.named(dim);
         match &self.known[dim] {
             Some((size, source)) => format!("{name} is {size} ({})", self.describe(source)),
             None => format!("{name} is not known"),
@@ -255,7 +267,8 @@ impl<'p> SizeBinder<'p> {
     }
 
     fn told_all<'a>(&self, dims: impl Iterator<Item = &'a DimId>) -> String {
-        dims.take(8).map(|&dim| self.told(dim)).collect::<Vec<_>>().join(", ")
+        let known: BTreeSet<DimId> = dims.copied().filter(|&dim| self.known[dim].is_some()).collect();
+        known.into_iter().take(8).map(|dim| self.told(dim)).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -45,14 +45,12 @@ pub(crate) fn read_program(cursor: &mut Cursor<'_>) -> Result<ReadProgram, Repor
     cursor.eat("}");
     reader.resolve_outputs(cursor);
     let span = cursor.span_from(start);
-    let mut program = reader.builder.program().clone();
     if cursor.mistakes() == before
-        && let Err(mistakes) = reader.builder.finish()
+        && let Some(mistake) = reader.builder.no_output()
     {
-        for mistake in mistakes.errors() {
-            cursor.report(mistake.clone());
-        }
+        cursor.report(mistake);
     }
+    let mut program = reader.builder.unfinished();
     program.span = span;
     let sound = cursor.mistakes() == before;
     Ok(ReadProgram { program, sound })
@@ -164,7 +162,8 @@ impl<'a> Reader<'a> {
                 }
                 None if operand == name => {
                     let message = format!("{} is used in its own definition", quote(name));
-                    Err(Diagnostic::at(Code::UnknownValue, place, message))
+                    Err(Diagnostic::at(Code::UnknownValue, place, message)
+                        .help("give the result a name of its own"))
                 }
                 None => Err(self.unknown(operand, place)),
             },
@@ -201,10 +200,10 @@ impl<'a> Reader<'a> {
         let mistake =
             Diagnostic::at(Code::UnknownValue, span, format!("there is no value {} here", quote(name)));
         let known = self.builder.program().values.values().map(|value| value.name.as_str());
-        match closest(name, known) {
-            Some(near) => mistake.help(format!("did you mean `{near}`?")),
-            None => mistake,
-        }
+        mistake.help(match closest(name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "a value is defined on a line before the one that uses it".into(),
+        })
     }
 }
 

@@ -135,7 +135,8 @@ impl<'p> SizeBinder<'p> {
                 quote_all(program.dim_names(input)),
                 shape.len(),
             );
-            self.found.push(Diagnostic::at(Code::InputShape, value.span, message));
+            let mistake = Diagnostic::at(Code::InputShape, value.span, message);
+            self.found.push(mistake.help("give an array with one size for each dim of the input"));
             return;
         }
         let (from, shape): (Arc<str>, Arc<[u64]>) = (from.into(), shape.into());
@@ -162,14 +163,15 @@ impl<'p> SizeBinder<'p> {
     /// Carries the sizes on through the operations, checks all rules that depend on sizes, and gives
     /// the table.
     pub fn finish(mut self) -> Result<Sizes, Diagnostics> {
-        self.derive();
+        // What does not follow because of a mistake is not missing as well.
+        let followed = self.derive();
         let missing = self.missing();
-        if !missing.is_empty() && self.found.is_empty() {
+        if !missing.is_empty() && followed {
             self.found.push(self.missing_sizes(&missing));
         }
         self.check();
         let sizes = self.known.values().map(|known| known.as_ref().map(|(size, _)| *size)).collect();
-        self.found.finish(Sizes::new(sizes))
+        self.found.in_text_order().finish(Sizes::new(sizes))
     }
 
     fn missing_sizes(&self, missing: &[DimId]) -> Diagnostic {

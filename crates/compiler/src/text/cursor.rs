@@ -218,9 +218,12 @@ impl<'a> Cursor<'a> {
         match number {
             Number::Int(n) if u64::try_from(n).is_ok() => Ok((n as u64, place)),
             _ => {
-                let message =
-                    format!("{what} is a whole number from 0 to 2^64 - 1, not {}", written.describe());
-                Err(self.report(Diagnostic::at(Code::BadNumber, place, message)))
+                let mistake = Diagnostic::at(
+                    Code::BadNumber,
+                    place,
+                    format!("{} cannot be {what}", written.describe()),
+                );
+                Err(self.report(mistake.help("it is a whole number from 0 to 2^64 - 1")))
             }
         }
     }

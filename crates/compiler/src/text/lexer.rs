@@ -167,12 +167,15 @@ pub fn number(text: &str, place: Span) -> Result<Number, Diagnostic> {
         _ => {}
     }
     if text.strip_prefix('-').unwrap_or(text).bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().map(Number::Int).map_err(|_| bad("is too large a number"));
+        return text
+            .parse()
+            .map(Number::Int)
+            .map_err(|_| bad("is too large a number").help("whole numbers have at most 38 digits"));
     }
     match text.parse::<f64>() {
         Ok(x) if x.is_finite() => Ok(Number::Float(x)),
         Ok(_) => Err(bad("is too large a number").help("write `inf` for infinity")),
-        Err(_) => Err(bad("is not a number")),
+        Err(_) => Err(bad("is not a number").help("numbers are written `4`, `-1.5`, `1e-5`, `inf`, `nan`")),
     }
 }
 

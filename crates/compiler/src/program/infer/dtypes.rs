@@ -98,5 +98,12 @@ fn fits(number: Number, dtype: DType, place: Span, whose: &str) -> Result<(), Di
     if number.fits(dtype) {
         return Ok(());
     }
-    Err(Diagnostic::at(Code::NumberDoesNotFit, place, format!("{number} cannot be held by {dtype}, {whose}")))
+    let message = format!("{number} cannot be held by {dtype}, {whose}");
+    Err(Diagnostic::at(Code::NumberDoesNotFit, place, message).help(match dtype {
+        DType::Bool => "of bool, numbers are 0 and 1".into(),
+        dtype if dtype.is_integer() => {
+            format!("write a whole number in the range of {dtype}, or use a float type")
+        }
+        dtype => format!("write a number in the range of {dtype}, or use a wider type"),
+    }))
 }

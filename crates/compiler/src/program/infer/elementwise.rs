@@ -23,7 +23,7 @@ pub(super) fn reduced<'a>(call: CallType<'a>, gone: &[String]) -> Result<Vec<&'a
         value.position(call, dim)?;
         if gone[..i].contains(dim) {
             let message = format!("`{}` names the dim {} twice", call.name(), quote(dim));
-            return Err(call.wrong(Code::RepeatedDim, message));
+            return Err(call.wrong(Code::RepeatedDim, message).help("name each dim once"));
         }
     }
     Ok(value.dims.iter().copied().filter(|dim| !gone.iter().any(|g| g == dim)).collect())
@@ -45,7 +45,8 @@ pub(super) fn normalised<'a>(call: CallType<'a>, dim: &str) -> Result<Vec<&'a st
                 quote(foreign),
                 value.described()
             );
-            return Err(Diagnostic::at(Code::MissingDim, other.place, message));
+            return Err(Diagnostic::at(Code::MissingDim, other.place, message)
+                .help("multiply or add it in an operation of its own"));
         }
     }
     Ok(value.dims.to_vec())

@@ -164,7 +164,7 @@ impl ValueType<'_> {
                 quote(dim),
                 self.described()
             );
-            Diagnostic::at(Code::MissingDim, self.place, message)
+            Diagnostic::at(Code::MissingDim, self.place, message).help("name a dim that it has")
         })
     }
 
@@ -212,7 +212,7 @@ fn ordered(
 pub(super) fn distinct<S: AsRef<str>>(dims: &[S], place: Span) -> Result<(), Diagnostic> {
     if dims.len() > MOST_DIMS {
         let message = format!("a value of {} dims; it can have at most {MOST_DIMS}", dims.len());
-        return Err(Diagnostic::at(Code::TooLarge, place, message));
+        return Err(Diagnostic::at(Code::TooLarge, place, message).help("merge dims with `rearrange`"));
     }
     let mut seen = BTreeSet::new();
     match dims.iter().map(AsRef::as_ref).find(|dim| !seen.insert(*dim)) {

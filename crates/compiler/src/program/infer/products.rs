@@ -27,7 +27,8 @@ pub(super) fn product(call: CallType<'_>) -> Result<Vec<&str>, Diagnostic> {
                     quote(x.name),
                     quote(w.name)
                 );
-                return Err(Diagnostic::at(Code::ResultDims, place, message));
+                return Err(Diagnostic::at(Code::ResultDims, place, message)
+                    .help("leave it out, or give it another name in one operand with `rename`"));
             }
             let shared = |dim: &str| x.dims.contains(&dim) && w.dims.contains(&dim);
             let kept: Vec<String> = given
@@ -47,7 +48,8 @@ pub(super) fn product(call: CallType<'_>) -> Result<Vec<&str>, Diagnostic> {
                 quote(dim),
                 listed(&dims)
             );
-            return Err(Diagnostic::at(Code::MissingDim, bias.place, message));
+            return Err(Diagnostic::at(Code::MissingDim, bias.place, message)
+                .help("add it in an operation of its own: `add(y, b)`"));
         }
     }
     Ok(dims)
@@ -58,7 +60,7 @@ fn contracted<'a>(call: CallType<'_>, x: ValueType<'a>, w: ValueType<'a>) -> Res
     let Some(last) = x.dims.last() else {
         let message =
             format!("`{}` contracts the last dim of {}, which has no dims", call.name(), quote(x.name));
-        return Err(Diagnostic::at(Code::MissingDim, x.place, message));
+        return Err(Diagnostic::at(Code::MissingDim, x.place, message).help("multiply with `mul`"));
     };
     if w.dims.contains(last) {
         return Ok(last);
@@ -88,11 +90,13 @@ fn contracted<'a>(call: CallType<'_>, x: ValueType<'a>, w: ValueType<'a>) -> Res
 pub(super) fn einsum<'a>(call: CallType<'a>, pattern: &'a Pattern) -> Result<Vec<&'a str>, Diagnostic> {
     if pattern.operands.len() != call.operands.len() {
         let message = format!(
-            "the pattern is for {} operands, but {} are given",
+            "the pattern says the dims of {} operands, but the call has {}",
             pattern.operands.len(),
             call.operands.len()
         );
-        return Err(call.wrong(Code::Pattern, message));
+        return Err(call
+            .wrong(Code::Pattern, message)
+            .help("the pattern has the dims of each operand, divided by commas"));
     }
     for (groups, value) in pattern.operands.iter().zip(call.values()) {
         by_position(groups, value)?;
@@ -106,13 +110,14 @@ pub(super) fn by_position(groups: &[Group], value: ValueType<'_>) -> Result<(), 
     let shown: Vec<String> = groups.iter().map(Group::to_string).collect();
     if groups.len() != value.dims.len() {
         let message = format!(
-            "the pattern {} names {} dims, but {} has {}",
+            "the pattern {} is of {} dims, but {} has {}",
             quote(&shown.join(" ")),
             groups.len(),
             value.described(),
             value.dims.len()
         );
-        return Err(Diagnostic::at(Code::Pattern, value.place, message));
+        return Err(Diagnostic::at(Code::Pattern, value.place, message)
+            .help("the pattern has a name, a group or `1` for each dim"));
     }
     for (position, group) in groups.iter().enumerate() {
         for name in group.parts() {

@@ -41,7 +41,7 @@ pub(super) fn rename<'a>(
         value.position(call, from)?;
         if pairs[..i].iter().any(|(other, _)| other == from) {
             let message = format!("`rename` names the dim {} twice", quote(from));
-            return Err(call.wrong(Code::RepeatedDim, message));
+            return Err(call.wrong(Code::RepeatedDim, message).help("rename each dim once"));
         }
     }
     let renamed =
@@ -68,7 +68,9 @@ pub(super) fn slice(
 ) -> Result<Given, Diagnostic> {
     let Some(size) = end.checked_sub(start) else {
         let message = format!("`slice` from {start} to {end}: the end is before the start");
-        return Err(call.wrong(Code::SizeRange, message));
+        return Err(call
+            .wrong(Code::SizeRange, message)
+            .help("the end is not included and not before the start"));
     };
     let mut given = Given::from(replaced(call, dim, to)?);
     given.sizes.push((to.to_string(), size));
@@ -93,7 +95,8 @@ pub(super) fn embedding<'a>(call: CallType<'a>) -> Result<Vec<&'a str>, Diagnost
             table.described(),
             table.dims.len()
         );
-        return Err(Diagnostic::at(Code::Operands, table.place, message));
+        return Err(Diagnostic::at(Code::Operands, table.place, message)
+            .help("it is written `embedding(ids, table)`"));
     };
     Ok(ids.dims.iter().copied().chain([*features]).collect())
 }
@@ -135,10 +138,10 @@ fn joined(call: CallType<'_>, to: &str) -> Result<usize, Diagnostic> {
     let mut places = (0..first.dims.len()).filter(left_out);
     match (places.next(), places.next()) {
         (Some(place), None) => Ok(place),
-        _ if first.dims.is_empty() => Err(call.wrong(
-            Code::Operands,
-            format!("`concat` joins along a dim, but {} has none", quote(first.name)),
-        )),
+        _ if first.dims.is_empty() => {
+            let message = format!("`concat` joins along a dim, but {} has none", quote(first.name));
+            Err(call.wrong(Code::Operands, message).help("give it a dim first: `broadcast(x, d=1)`"))
+        }
         _ => {
             let message = format!(
                 "all operands of `concat` have the dims {}, so it is not clear along which they are joined",
@@ -158,5 +161,7 @@ fn disagree(call: CallType<'_>, first: ValueType<'_>, other: ValueType<'_>, how:
         first.described(),
         other.described()
     );
-    Diagnostic::at(Code::Operands, other.place, message).related(first.place, "this is the first operand")
+    Diagnostic::at(Code::Operands, other.place, message)
+        .related(first.place, "this is the first operand")
+        .help("make the dims alike with `rename` and `rearrange`")
 }
