@@ -93,7 +93,7 @@ impl Choose<'_> {
         }
         self.alternatives.extend(told);
         if let Some(conflict) = conflict {
-            self.notes.push(conflict);
+            self.notes.push(format!("{}: {conflict}", self.program.values[value].name));
         }
         for (operand, moved) in &best.moves {
             let Operand::Value(operand) = apply.operands[*operand] else { continue };

@@ -7,15 +7,16 @@
 //! ```text
 //!   y[s, h] = linear(x[s, k], w[h, k])     x: s/tp   w: h/tp   y: s/tp
 //!
-//!   s: {/tp, -}   h: {/tp, -}   k: {-}     ways:  s/tp    h/tp    -
+//!   s: {/tp, -}   h: {/tp, -}   k: {-}     ways:  s/tp    h/tp    no cut
 //! ```
 //!
+//! An axis that is asked for on one dim only is taken there: only conflicts are a matter of cost.
 //! A dim whose result is made in steps keeps the stream in every option, outermost.
 
 use crate::dtype::Combine;
 use crate::id::{Id, Table};
 use crate::layout::{Cuts, Factor, Layout, Partial};
-use crate::mesh::Mesh;
+use crate::mesh::{AxisId, Mesh};
 use crate::op::{DimUse, Op, Passes, Space, passes};
 use crate::program::{Apply, Operand, Program, ValueId};
 use std::sync::Arc;
@@ -82,6 +83,7 @@ impl<'a> Question<'a> {
         if ways.is_none_or(|n| n > MOST_WAYS) {
             options.iter_mut().for_each(|of_dim| of_dim.truncate(2));
         }
+        let unopposed = self.unopposed(&asks, mesh);
         let mut ways = Vec::new();
         for (partial, carriers) in self.passing(mesh) {
             for_each_combination(&options, &mut Vec::new(), &mut |cuts| {
@@ -90,7 +92,30 @@ impl<'a> Question<'a> {
                 }
             });
         }
+        let takes = |way: &Way| unopposed.iter().all(|&(axis, dim)| way.over.cuts_by(axis) == Some(dim));
+        if ways.iter().any(takes) {
+            ways.retain(takes);
+        }
         ways
+    }
+
+    /// The axes that are asked for on one dim only, and are partial nowhere: they are taken there.
+    fn unopposed(&self, asks: &[Ask], mesh: &Arc<Mesh>) -> Vec<(AxisId, usize)> {
+        let known = (0..self.apply.operands.len()).filter_map(|k| self.known(k));
+        let parts: Vec<AxisId> = known
+            .filter(|layout| layout.mesh().same_grid(mesh))
+            .flat_map(|layout| layout.partial().iter().map(|p| p.axis))
+            .collect();
+        let dims_of = |axis: AxisId| -> Vec<usize> {
+            let asked = |dim: &usize| asks.iter().any(|ask| ask.cuts[*dim].iter().any(|f| f.axis() == Some(axis)));
+            (0..self.space.dims.len()).filter(asked).collect()
+        };
+        let axes = mesh.axes().keys().filter(|axis| !parts.contains(axis));
+        axes.filter_map(|axis| match dims_of(axis)[..] {
+            [dim] => Some((axis, dim)),
+            _ => None,
+        })
+        .collect()
     }
 
     /// What operands and result ask of the space on a mesh.
