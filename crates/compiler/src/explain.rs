@@ -4,7 +4,7 @@
 use crate::host::HostProgram;
 use crate::id::Id;
 use crate::instr::{Compute, Move, TensorType};
-use crate::layout::DimCuts;
+use crate::layout::{DimCuts, StepId};
 use crate::local::{LocalId, LocalInstr, LocalProgram};
 use crate::op::product_flops;
 use crate::placement::{Overlap, Placement};
@@ -24,7 +24,7 @@ pub fn run(
     host: &HostProgram,
 ) -> Report {
     let mut walk = Walk { local, collectives: Vec::new(), flops: Flops::default() };
-    walk.body(&local.body, 1, Overlap::None);
+    walk.body(&local.body, &[]);
     let axes = placed.home.axes().values();
     let home = placement.map(|_| placed.home.name());
     Report {
@@ -77,16 +77,16 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn body(&mut self, body: &[LocalInstr], steps: u64, overlap: Overlap) {
+    fn body(&mut self, body: &[LocalInstr], counters: &[(StepId, u64)]) {
         for instr in body {
             match instr {
                 LocalInstr::Input(_) => {}
                 LocalInstr::Compute(compute) => self.compute(compute),
-                LocalInstr::Move(moved) if moved.kind.communicates() => self.collective(moved, steps, overlap),
+                LocalInstr::Move(moved) if moved.kind.communicates() => self.collective(moved, counters),
                 LocalInstr::Move(_) => {}
                 LocalInstr::Loop(of_steps) => {
-                    let inner = of_steps.counters.iter().map(|(_, steps)| steps).product::<u64>();
-                    self.body(&of_steps.body, steps * inner, of_steps.overlap);
+                    let counters = [counters, &of_steps.counters].concat();
+                    self.body(&of_steps.body, &counters);
                 }
             }
         }
@@ -96,15 +96,16 @@ impl Walk<'_> {
         &self.local.values[id].ty
     }
 
-    fn collective(&mut self, moved: &Move<LocalId>, steps: u64, overlap: Overlap) {
-        let traffic = Traffic::of(self.ty(moved.source), self.ty(moved.target));
+    fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)]) {
+        let traffic = Traffic::in_loop(self.ty(moved.source), self.ty(moved.target), counters);
+        let steps = counters.iter().map(|(_, steps)| steps).product();
         self.collectives.push(CollectiveReport {
             kind: moved.kind,
             value: self.local.values[moved.source].name.clone(),
             axes: moved.axes.clone(),
             group: moved.group,
             steps,
-            overlap: if steps > 1 && overlap == Overlap::Collective { overlap } else { Overlap::None },
+            overlap: Overlap::None, // nothing overlaps on one stream
             bytes_per_device: traffic.bytes_per_device,
             bytes_total: traffic.bytes_total,
             because: moved.because.clone(),

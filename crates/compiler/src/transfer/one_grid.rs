@@ -26,7 +26,7 @@ pub(super) fn on_one_grid(source: &TensorType, target: &TensorType) -> Traffic {
         return Traffic::none();
     }
     let kind = if reduces { grid.kind_of_reduction() } else { grid.kind_of_exchange() };
-    let counts = if kind == Kind::AllReduce { grid.counts_of_all_reduce(group) } else { counts };
+    let counts = if kind == Kind::AllReduce { all_reduce(source, group, &[&[]]) } else { counts };
     let bytes = source.dtype.size();
     Traffic {
         kind,
@@ -39,10 +39,36 @@ pub(super) fn on_one_grid(source: &TensorType, target: &TensorType) -> Traffic {
 }
 
 /// Elements sent.
-struct Counts {
-    most: u64,
-    total: u64,
-    partners: u64,
+pub(super) struct Counts {
+    pub most: u64,
+    pub total: u64,
+    pub partners: u64,
+}
+
+/// An all-reduce at each of some steps: every member reduces one ceil slice of the flat piece and sends
+/// it to the others. The owner of the first slice, which is the largest, sends the most.
+pub(super) fn all_reduce(source: &TensorType, group: u64, steps: &[&[u64]]) -> Counts {
+    let mesh = source.layout.mesh();
+    let mut axes: Vec<AxisId> = source.layout.cuts().iter().flatten().filter_map(Factor::axis).collect();
+    axes.sort_unstable();
+    let alike = mesh.device_count() / group / axes.iter().map(|&axis| mesh.size(axis)).product::<u64>();
+    let sizes = source.sizes();
+    let mut of_coords = vec![(0u64, 0u64); mesh.coords_over(&axes).count()];
+    for steps in steps {
+        let dims = 0..sizes.len();
+        let dims: Vec<DimCuts> = dims.map(|dim| DimCuts::new(&source.layout, dim, sizes[dim], steps)).collect();
+        for (coords, (most, all)) in mesh.coords_over(&axes).zip(&mut of_coords) {
+            let piece: u64 = dims.iter().map(|cuts| cuts.at(&coords).count()).product();
+            let slice = piece.div_ceil(group);
+            *most = most.saturating_add((piece - slice).saturating_add((group - 1).saturating_mul(slice)));
+            *all = all.saturating_add(piece.saturating_mul(2 * (group - 1)));
+        }
+    }
+    Counts {
+        most: of_coords.iter().map(|c| c.0).max().unwrap_or(0),
+        total: of_coords.iter().fold(0, |total: u64, c| total.saturating_add(c.1.saturating_mul(alike))),
+        partners: group - 1,
+    }
 }
 
 /// Two layouts on one grid, dim by dim.
@@ -121,25 +147,6 @@ impl<'a> Grid<'a> {
             counts.most = counts.most.max(leaving);
             counts.total = counts.total.saturating_add(leaving.saturating_mul(alike));
             counts.partners = counts.partners.max(partners.saturating_sub(u64::from(kept > 0)));
-        }
-        counts
-    }
-
-    /// Every member reduces one ceil slice of the flat piece and sends it to the others.
-    fn counts_of_all_reduce(&self, group: u64) -> Counts {
-        let mesh = self.source.mesh();
-        let mut axes: Vec<AxisId> = self.dims.iter().flat_map(|(a, _)| a.axes()).collect();
-        axes.sort_unstable();
-        let groups = mesh.device_count() / group;
-        let groups_alike = groups / axes.iter().map(|&axis| mesh.size(axis)).product::<u64>();
-        let mut counts = Counts { most: 0, total: 0, partners: group - 1 };
-        for coords in mesh.coords_over(&axes) {
-            let piece: u64 = self.dims.iter().map(|(a, _)| a.at(&coords).count()).product();
-            // The owner of a full slice sends the rest of its parts, then its slice to all others.
-            let slice = piece.div_ceil(group);
-            counts.most = counts.most.max((piece - slice).saturating_add((group - 1).saturating_mul(slice)));
-            let all = piece.saturating_mul(2 * (group - 1));
-            counts.total = counts.total.saturating_add(all.saturating_mul(groups_alike));
         }
         counts
     }

@@ -1,9 +1,10 @@
 //! The pattern, the group and the bytes of a whole move.
 
 use super::across::across_grids;
-use super::one_grid::on_one_grid;
+use super::one_grid::{all_reduce, on_one_grid};
+use crate::id::Id;
 use crate::instr::{Kind, TensorType};
-use crate::layout::{Factor, Layout, Steps};
+use crate::layout::{Factor, Layout, StepId, Steps};
 
 /// What a whole move sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +33,24 @@ impl Traffic {
             on_one_grid(&source, &target)
         } else {
             across_grids(&source, &target)
+        }
+    }
+
+    /// What a move inside a loop over these counters sends, over all steps. The slices of an all-reduce
+    /// are those of each step.
+    pub fn in_loop(source: &TensorType, target: &TensorType, counters: &[(StepId, u64)]) -> Traffic {
+        let whole = Traffic::of(source, target);
+        if whole.kind != Kind::AllReduce || counters.is_empty() {
+            return whole;
+        }
+        let steps = every_step(counters);
+        let steps: Vec<&[u64]> = steps.iter().map(Vec::as_slice).collect();
+        let counts = all_reduce(source, whole.group, &steps);
+        let bytes = source.dtype.size();
+        Traffic {
+            bytes_per_device: counts.most.saturating_mul(bytes),
+            bytes_total: counts.total.saturating_mul(bytes),
+            ..whole
         }
     }
 
@@ -77,5 +96,21 @@ pub fn all_steps_of(layout: &Layout) -> Layout {
             Factor::Step(count, _) => Factor::Stream(Steps::Count(*count)),
             other => other.clone(),
         }]
+    })
+}
+
+/// Every combination of running steps, indexed by step id, the last counter fastest.
+fn every_step(counters: &[(StepId, u64)]) -> Vec<Vec<u64>> {
+    let length = counters.iter().map(|(step, _)| step.index() + 1).max().unwrap_or(0);
+    counters.iter().fold(vec![vec![0; length]], |all, &(step, count)| {
+        let next = |steps: &Vec<u64>| -> Vec<Vec<u64>> {
+            let at = |n| {
+                let mut steps = steps.clone();
+                steps[step.index()] = n;
+                steps
+            };
+            (0..count).map(at).collect()
+        };
+        all.iter().flat_map(next).collect()
     })
 }
