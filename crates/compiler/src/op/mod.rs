@@ -6,6 +6,7 @@
 //! * [`Space`] is the iteration space of one application: all its dims, and which of them each
 //!   operand and the result have. Lowering and kernels read the space, not the operation's name.
 
+mod arguments;
 mod atoms;
 mod partial;
 mod pattern;
@@ -15,12 +16,13 @@ pub mod table;
 mod text;
 mod work;
 
+pub use arguments::unknown_dtype;
 pub use atoms::{AtomSizes, atom_sizes};
 pub use partial::{Passes, passes};
 pub use pattern::{Group, Pattern};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
 pub use table::{OpRow, row, row_of};
-pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, unknown_dtype, usage};
+pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, usage};
 pub use work::{product_flops, work};
 
 use crate::dtype::{Combine, DType, Number};

@@ -6,7 +6,7 @@
 
 use super::sizes::{SizeBinder, SizeSource};
 use super::{Apply, DimId, ValueId};
-use crate::diagnostic::{Code, Diagnostic, quote};
+use crate::diagnostic::{Code, Diagnostic, Span, quote};
 use crate::id::Table;
 use crate::op::{Op, Pattern, atom_sizes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,64 +192,73 @@ impl<'p> SizeBinder<'p> {
         let op = self.program.apply(value).map_or("", |apply| apply.op.name());
         let of = format!("the `{op}` that gives {}", quote(&self.program.values[value].name));
         match relation {
-            Relation::Same(a, b, name) => match (self.size(*a), self.size(*b)) {
-                (Some(x), Some(y)) if x != y => {
-                    let message = format!(
-                        "{of} has one size for {}, but {} and {}",
-                        quote(name),
-                        self.told(*a),
-                        self.told(*b)
-                    );
-                    Err(Diagnostic::at(Code::SizeConflict, place, message).help("give both the same size"))
-                }
-                _ => Ok(()),
-            },
-            Relation::Sum { parts, extra, total } => {
-                let known: u128 =
-                    extra + parts.iter().filter_map(|&part| self.size(part)).map(u128::from).sum::<u128>();
-                let all_known = parts.iter().all(|&part| self.size(part).is_some());
-                let fits = match self.size(*total) {
-                    Some(size) if all_known => known == u128::from(size),
-                    Some(size) => known <= u128::from(size),
-                    None => !all_known || known <= u128::from(u64::MAX),
-                };
-                if fits {
-                    return Ok(());
-                }
-                if self.size(*total).is_none() {
-                    let message = format!("{of} makes {} of size {known}", self.named(*total));
-                    return Err(Diagnostic::at(Code::TooLarge, place, message).help("a size is below 2^64"));
-                }
+            Relation::Same(a, b, name) if self.size(*a).zip(self.size(*b)).is_some_and(|(a, b)| a != b) => {
+                let (a, b) = (self.told(*a), self.told(*b));
+                let message = format!("{of} has one size for {}, but {a} and {b}", quote(name));
+                Err(Diagnostic::at(Code::SizeConflict, place, message).help("give both the same size"))
+            }
+            Relation::Same(..) => Ok(()),
+            Relation::Sum { parts, extra, total } => self.sum_agrees(parts, *extra, *total, &of, place),
+            Relation::Rearrange { pattern, given, operand, result } => {
+                let dims = (*operand, &in_pattern_order(self, pattern, result)[..]);
+                self.rearrange_agrees(pattern, given, dims, &of, place)
+            }
+        }
+    }
+
+    fn sum_agrees(
+        &self,
+        parts: &[DimId],
+        extra: u128,
+        total: DimId,
+        of: &str,
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        let known: u128 =
+            extra + parts.iter().filter_map(|&part| self.size(part)).map(u128::from).sum::<u128>();
+        let all_known = parts.iter().all(|&part| self.size(part).is_some());
+        match self.size(total).map(u128::from) {
+            Some(size) if known == size || (known < size && !all_known) => Ok(()),
+            None if !all_known || known <= u128::from(u64::MAX) => Ok(()),
+            None => {
+                let message = format!("{of} makes {} of size {known}", self.named(total));
+                Err(Diagnostic::at(Code::TooLarge, place, message).help("a size is below 2^64"))
+            }
+            Some(_) => {
                 let (parts, more) = parts.split_at(parts.len().min(8));
                 let mut told: Vec<String> = parts.iter().map(|&part| self.told(part)).collect();
                 if !more.is_empty() {
                     told.push(format!("{} more", more.len()));
                 }
-                let message = format!("{of} makes {known} ({}), but {}", told.join(", "), self.told(*total));
-                Err(Diagnostic::at(Code::SizeConflict, place, message)
-                    .help("leave one of these sizes to follow"))
+                let message = format!("{of} makes {known} ({}), but {}", told.join(", "), self.told(total));
+                let mistake = Diagnostic::at(Code::SizeConflict, place, message);
+                Err(mistake.help("leave one of these sizes to follow"))
             }
-            Relation::Rearrange { pattern, given, operand, result } => {
-                let result = in_pattern_order(self, pattern, result);
-                let known = |dims: &[DimId]| dims.iter().map(|&dim| self.size(dim)).collect::<Vec<_>>();
-                let sizes = atom_sizes(pattern, given, &known(operand), &known(&result));
-                let sizes = sizes.map_err(|why| {
-                    Diagnostic::at(Code::SizeRange, place, format!("in {of}, {why}"))
-                        .help(format!("its dims: {}", self.told_all(operand.iter().chain(&result))))
-                })?;
-                let operand_known = sizes.operand.iter().all(Option::is_some);
-                let is_dim = |name: &str| pattern.result.iter().any(|group| group.dim() == Some(name));
-                match sizes.atoms.iter().find(|(name, size)| size.is_none() && !is_dim(name)) {
-                    Some((name, _)) if operand_known => {
-                        let message = format!("in {of}, the size of {} does not follow", quote(name));
-                        Err(Diagnostic::at(Code::SizeMissing, place, message).help(format!(
-                            "give it after the pattern: `{}=N`",
-                            quote(name).trim_matches('`')
-                        )))
-                    }
-                    _ => Ok(()),
-                }
+        }
+    }
+
+    fn rearrange_agrees(
+        &self,
+        pattern: &Pattern,
+        given: &[(String, u64)],
+        (operand, result): (&[DimId], &[DimId]),
+        of: &str,
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        let known = |dims: &[DimId]| dims.iter().map(|&dim| self.size(dim)).collect::<Vec<_>>();
+        let sizes = atom_sizes(pattern, given, &known(operand), &known(result)).map_err(|why| {
+            Diagnostic::at(Code::SizeRange, place, format!("in {of}, {why}"))
+                .help(format!("its dims: {}", self.told_all(operand.iter().chain(result))))
+        })?;
+        let operand_known = sizes.operand.iter().all(Option::is_some);
+        let is_dim = |name: &str| pattern.result.iter().any(|group| group.dim() == Some(name));
+        match sizes.atoms.iter().find(|(name, size)| size.is_none() && !is_dim(name)) {
+            Some((name, _)) if operand_known => {
+                let message = format!("in {of}, the size of {} does not follow", quote(name));
+                let help = format!("give it after the pattern: `{}=N`", quote(name).trim_matches('`'));
+                Err(Diagnostic::at(Code::SizeMissing, place, message).help(help))
             }
+            _ => Ok(()),
         }
     }
 
