@@ -1,0 +1,131 @@
+//! Where each device's piece of each buffer lies, checked against the arena.
+
+use super::InstantiateError;
+use super::tasks::Piece;
+use crate::arena::ALIGNMENT;
+use crate::tensor::byte_count;
+use shardweave_compiler::host::{BufferId, HostProgram};
+use shardweave_compiler::id::Id;
+use shardweave_compiler::instr::TensorType;
+use shardweave_compiler::layout::{Factor, IndexSet, Layout};
+use shardweave_compiler::mesh::DeviceId;
+
+/// The buffers of a program.
+pub struct Buffers<'a> {
+    program: &'a HostProgram,
+    arena: usize,
+}
+
+/// A device's piece of a buffer.
+pub struct Held {
+    /// The indices of each dim.
+    pub indices: Vec<IndexSet>,
+    /// How many those are.
+    pub extents: Vec<u64>,
+    /// Where they are stored.
+    pub piece: Piece,
+}
+
+impl<'a> Buffers<'a> {
+    pub fn new(program: &'a HostProgram) -> Result<Buffers<'a>, InstantiateError> {
+        let too_large = || InstantiateError::TooLarge(format!("an arena of {} bytes", program.arena));
+        let arena = usize::try_from(program.arena)
+            .ok()
+            .filter(|&n| isize::try_from(n).is_ok())
+            .ok_or_else(too_large)?;
+        Ok(Buffers { program, arena })
+    }
+
+    /// Bytes of one device's arena.
+    pub fn arena(&self) -> usize {
+        self.arena
+    }
+
+    /// The type of a buffer.
+    pub fn ty(&self, buffer: BufferId) -> Result<&'a TensorType, InstantiateError> {
+        let found = self.program.buffers.get(buffer);
+        found.map(|b| &b.ty).ok_or_else(|| InstantiateError::Broken(format!("there is no buffer {buffer}")))
+    }
+
+    /// A device's piece of a buffer at a step; none if the device is not in its mesh.
+    pub fn held(
+        &self,
+        buffer: BufferId,
+        device: DeviceId,
+        steps: &Steps,
+    ) -> Result<Option<Held>, InstantiateError> {
+        let ty = self.ty(buffer)?;
+        steps.check(&ty.layout)?;
+        let Some(indices) = ty.layout.piece_at_step(&ty.sizes(), device, steps.running()) else {
+            return Ok(None);
+        };
+        let extents: Vec<u64> = indices.iter().map(IndexSet::count).collect();
+        let region = self.region(buffer, &extents)?;
+        Ok(Some(Held { indices, extents, piece: Piece { region, dtype: ty.dtype } }))
+    }
+
+    /// The bytes of a piece of these extents.
+    fn region(&self, buffer: BufferId, extents: &[u64]) -> Result<std::ops::Range<usize>, InstantiateError> {
+        let row = &self.program.buffers[buffer];
+        let fits = |bytes: &usize| *bytes as u64 <= row.bytes;
+        let bytes = byte_count(row.ty.dtype, extents).filter(fits);
+        let start = usize::try_from(row.offset).ok().filter(|start| start % ALIGNMENT == 0);
+        let region = start.zip(bytes).and_then(|(start, bytes)| Some(start..start.checked_add(bytes)?));
+        region.filter(|region| region.end <= self.arena).ok_or_else(|| {
+            InstantiateError::Broken(format!(
+                "a piece of {extents:?} does not fit in {buffer}: {} bytes at {} of {}",
+                row.bytes, row.offset, self.arena
+            ))
+        })
+    }
+}
+
+/// The running step of every loop at hand.
+#[derive(Default)]
+pub struct Steps {
+    /// By step id; 0 for those that do not run.
+    running: Vec<u64>,
+    /// The ids of those that run, outermost first.
+    active: Vec<usize>,
+}
+
+impl Steps {
+    /// The running steps, by step id.
+    pub fn running(&self) -> &[u64] {
+        &self.running
+    }
+
+    /// The running steps, outermost first.
+    pub fn outermost_first(&self) -> Box<[u64]> {
+        self.active.iter().map(|&id| self.running[id]).collect()
+    }
+
+    /// Starts a counter, at 0.
+    pub fn enter(&mut self, step: impl Id) {
+        self.running.resize(self.running.len().max(step.index() + 1), 0);
+        self.running[step.index()] = 0;
+        self.active.push(step.index());
+    }
+
+    /// Sets a counter.
+    pub fn set(&mut self, step: impl Id, to: u64) {
+        self.running[step.index()] = to;
+    }
+
+    /// Ends the counter that started last.
+    pub fn leave(&mut self) {
+        self.active.pop();
+    }
+
+    /// Every step that a layout names must be running.
+    pub fn check(&self, layout: &Layout) -> Result<(), InstantiateError> {
+        let named = layout.cuts().iter().flatten().filter_map(|factor| match factor {
+            Factor::Step(_, step) => Some(*step),
+            _ => None,
+        });
+        match named.into_iter().find(|step| !self.active.contains(&step.index())) {
+            Some(step) => Err(InstantiateError::Broken(format!("the step {step} is named outside its loop"))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! From one program for all devices to what each of them does: loops unrolled, coordinates and steps
+//! put in, bytes counted, partners named. Done once for a session; running walks over lists.
+//!
+//! ```text
+//!  host program                              device 1
+//!  b2 <- all_gather b0 over tp group 2       publish 1, wait for 0 at 1
+//!                                            copy  own b0 [0,64) -> b2 [64,128)
+//!                                                  0's b0 [0,64) -> b2 [0,64)
+//!                                            publish 2, wait for 0 at 2
+//!  b3 <- linear(b2, b1) over h/tp on line    linear, s = 0..8, e = 0..4, h = 8..16
+//! ```
+
+mod buffers;
+mod kernels;
+mod moves;
+mod runs;
+mod slices;
+mod tasks;
+mod unroll;
+
+pub(crate) use buffers::{Buffers, Held, Steps};
+pub(crate) use runs::{Run, Runs};
+pub use tasks::InstrId;
+pub(crate) use tasks::{Copy, Kernel, Lane, LaneId, Operand, Part, Task, Tasks, Transfer, TurnId, Work};
+pub(crate) use unroll::instantiate;
+
+use std::fmt;
+
+/// Which streams of a device run beside each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Streams {
+    /// None: a device runs all its streams in one lane, in program order.
+    Merged,
+    /// All: a device has a lane for each stream, and events order them.
+    Apart,
+}
+
+/// Why a program cannot be instantiated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum InstantiateError {
+    /// More than memory can hold: what it is.
+    TooLarge(String),
+    /// The program is not one that the verifier lets through: a fault of ours, with its reason.
+    Broken(String),
+}
+
+impl fmt::Display for InstantiateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstantiateError::TooLarge(what) => write!(f, "{what} cannot be held in memory"),
+            InstantiateError::Broken(reason) => write!(f, "instantiate: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for InstantiateError {}

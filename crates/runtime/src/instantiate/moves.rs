@@ -1,0 +1,139 @@
+//! A move as copies: each device takes what it needs out of the arenas of its peers.
+//!
+//! ```text
+//!  device 1                 ticks            device 0, from whom 1 takes
+//!  wait until 0 is at t     t      ◀──────   publish t: what it gives is there
+//!  copy
+//!  publish t+1              t+1    ──────▶   wait until 1 is at t+1: what it gave may change again
+//! ```
+//!
+//! Most moves have one such phase. An all_reduce has two ([`slices`](super::slices)): in the second,
+//! devices take what others made in the first.
+
+use super::buffers::{Buffers, Held, Steps};
+use super::slices;
+use super::tasks::{Copy, Part, Transfer};
+use super::{InstantiateError, runs::Runs};
+use shardweave_compiler::dtype::{Combine, DType};
+use shardweave_compiler::host::BufferId;
+use shardweave_compiler::id::Id;
+use shardweave_compiler::instr::{Kind, Move, TensorType};
+use shardweave_compiler::mesh::DeviceId;
+use shardweave_compiler::transfer::{Fetch, fetches, identity_of, reduced_axes};
+use std::ops::Range;
+
+/// What all devices take in one part of a move: by device number, none if a device takes nothing.
+pub(super) type Phase = Vec<Option<Copy>>;
+
+/// A move with the pieces it works on.
+pub(super) struct MovePieces {
+    /// The source pieces, by device number.
+    pub sources: Vec<Option<Held>>,
+    /// The target pieces.
+    pub targets: Vec<Option<Held>>,
+    /// What each device fetches.
+    pub fetches: Vec<Vec<Fetch>>,
+    /// Where a device fills its target with an operator's identity first.
+    pub fills: Vec<Option<Combine>>,
+    /// How parts are combined; none if nothing is reduced.
+    pub combine: Option<Combine>,
+    /// How elements are stored.
+    pub dtype: DType,
+}
+
+/// The phases of a move at a step. Every device reads in a phase only what was there before it.
+pub(super) fn phases(
+    mv: &Move<BufferId>,
+    buffers: &Buffers<'_>,
+    devices: usize,
+    steps: &Steps,
+) -> Result<Vec<Phase>, InstantiateError> {
+    let pieces = MovePieces::new(mv, buffers, devices, steps)?;
+    let direct = (0..devices).map(|device| pieces.copy_of(device)).collect::<Result<Phase, _>>()?;
+    match mv.kind {
+        Kind::AllReduce => Ok(slices::by_slices(direct, &pieces)),
+        _ => Ok(vec![direct]),
+    }
+}
+
+impl MovePieces {
+    fn new(
+        mv: &Move<BufferId>,
+        buffers: &Buffers<'_>,
+        devices: usize,
+        steps: &Steps,
+    ) -> Result<MovePieces, InstantiateError> {
+        let (source, target) = (buffers.ty(mv.source)?, buffers.ty(mv.target)?);
+        if source.dtype != target.dtype || source.sizes() != target.sizes() {
+            return Err(InstantiateError::Broken("a move changes sizes or the stored type".into()));
+        }
+        steps.check(&source.layout)?;
+        steps.check(&target.layout)?;
+        let all = || (0..devices).map(DeviceId::new);
+        let pieces =
+            |buffer| all().map(|device| buffers.held(buffer, device, steps)).collect::<Result<Vec<_>, _>>();
+        Ok(MovePieces {
+            sources: pieces(mv.source)?,
+            targets: pieces(mv.target)?,
+            fetches: all().map(|device| fetches(source, target, device, steps.running())).collect(),
+            fills: all().map(|device| identity_of(source, target, device)).collect(),
+            combine: combine_of(source, target)?,
+            dtype: source.dtype,
+        })
+    }
+
+    /// What a device takes, straight from those who have it.
+    fn copy_of(&self, device: usize) -> Result<Option<Copy>, InstantiateError> {
+        let Some(target) = &self.targets[device] else {
+            return Ok(None);
+        };
+        let fill = self.fills[device].map(|combine| (combine, target.piece.region.clone()));
+        let transfers: Vec<Transfer> = self.fetches[device]
+            .iter()
+            .map(|fetch| self.transfer(fetch, device, target))
+            .collect::<Result<_, _>>()?;
+        let nothing = transfers.is_empty() && fill.is_none();
+        let copy = Copy { dtype: self.dtype, fill, combine: self.combine, transfers: transfers.into() };
+        Ok((!nothing).then_some(copy))
+    }
+
+    fn transfer(&self, fetch: &Fetch, device: usize, target: &Held) -> Result<Transfer, InstantiateError> {
+        let broken =
+            |reason: &str| InstantiateError::Broken(format!("device {device} {reason} of {}", fetch.from));
+        let source = self.sources.get(fetch.from.index()).and_then(Option::as_ref);
+        let source = source.ok_or_else(|| broken("fetches from a piece that is not there,"))?;
+        if fetch.part > 0 && self.combine.is_none() {
+            return Err(broken("combines, but nothing is partial, with a piece"));
+        }
+        if fetch.from.index() == device && overlap(&source.piece.region, &target.piece.region) {
+            return Err(broken("moves a buffer onto itself: the piece"));
+        }
+        let runs = Runs::new(&fetch.runs, &source.extents, &target.extents, self.dtype.size());
+        Ok(Transfer {
+            from: fetch.from,
+            part: if fetch.part == 0 { Part::First } else { Part::Later },
+            source: source.piece.region.start,
+            target: target.piece.region.start,
+            runs: runs.ok_or_else(|| broken("fetches what is not in the piece"))?,
+        })
+    }
+}
+
+/// Whether two regions of one arena share bytes.
+pub(super) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end && !a.is_empty() && !b.is_empty()
+}
+
+/// How a move combines: its reduced axes have one operator.
+fn combine_of(source: &TensorType, target: &TensorType) -> Result<Option<Combine>, InstantiateError> {
+    let mesh = source.layout.mesh();
+    let reduced = reduced_axes(&source.layout, &target.layout);
+    let mut operators: Vec<Combine> =
+        reduced.iter().filter(|p| mesh.size(p.axis) > 1).map(|p| p.combine).collect();
+    operators.dedup();
+    match operators[..] {
+        [] => Ok(None),
+        [combine] => Ok(Some(combine)),
+        _ => Err(InstantiateError::Broken("a move reduces with two operators at once".into())),
+    }
+}

@@ -1,0 +1,202 @@
+//! What each device does, one thing after another: the form that executors run.
+//!
+//! A *lane* plays one device, or one stream of a device where streams run beside each other. Lanes
+//! meet at *ticks*, which count up in program order and are the same on all lanes: one lane publishes a
+//! tick, others wait until it has. Nothing else orders lanes.
+
+use super::runs::Runs;
+use crate::threads::Tick;
+use shardweave_compiler::dtype::{Combine, DType, Number};
+use shardweave_compiler::host::{BufferId, StreamId};
+use shardweave_compiler::id::{Id, Table};
+use shardweave_compiler::instr::{Compute, Kind};
+use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::mesh::DeviceId;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+macro_rules! numbered {
+    ($($(#[$doc:meta])* $name:ident $prefix:literal)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
+
+        impl Id for $name {
+            fn new(index: usize) -> Self {
+                $name(u32::try_from(index).expect("a table holds fewer than 2^32 things"))
+            }
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+    )*};
+}
+numbered! {
+    /// A lane.
+    LaneId "lane"
+    /// An instruction of the host program, counted in the order of its text.
+    InstrId "instr"
+    /// One time that an instruction runs: loops unrolled, counted in program order.
+    TurnId "turn"
+}
+
+/// Everything that a run does.
+#[derive(Debug)]
+pub struct Tasks {
+    /// All lanes, those of one device next to each other, devices in order.
+    pub lanes: Table<LaneId, Lane>,
+    /// The instructions of the program.
+    pub instrs: Table<InstrId, Instr>,
+    /// Which instruction runs when, and at which steps.
+    pub turns: Table<TurnId, Turn>,
+    /// For each device of the run whether it holds anything.
+    pub used: Vec<bool>,
+    /// Bytes of one device's arena.
+    pub arena: usize,
+}
+
+/// What one lane does.
+#[derive(Debug)]
+pub struct Lane {
+    /// The device that the lane plays.
+    pub device: DeviceId,
+    /// The stream of the device; none if the lane runs all of them, in program order.
+    pub stream: Option<StreamId>,
+    /// What it does, in order.
+    pub tasks: Vec<Task>,
+}
+
+/// An instruction, as messages and recordings name it.
+#[derive(Clone, Debug)]
+pub struct Instr {
+    /// As it stands in the host program.
+    pub text: String,
+    /// The program's value that it makes a part of, if it makes anything.
+    pub value: Option<String>,
+    /// The pattern, if it is a move.
+    pub kind: Option<Kind>,
+}
+
+/// One time that an instruction runs.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Which instruction.
+    pub instr: InstrId,
+    /// The running step of each loop around it, outermost first.
+    pub steps: Box<[u64]>,
+}
+
+/// One thing that a lane does.
+#[derive(Debug)]
+pub struct Task {
+    /// What it is a part of.
+    pub turn: TurnId,
+    /// What to do.
+    pub work: Work,
+}
+
+/// What a task does.
+#[derive(Debug)]
+pub enum Work {
+    /// Computes on the device's own pieces.
+    Kernel(Box<Kernel>),
+    /// Takes elements from pieces of its own and of other devices.
+    Copy(Box<Copy>),
+    /// Tells that all before it is done.
+    Publish(Tick),
+    /// Goes on when all of these lanes have published the tick.
+    Wait(Box<[LaneId]>, Tick),
+}
+
+/// An operation on pieces.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Which operation, and its space.
+    pub compute: Arc<Compute<BufferId>>,
+    /// The indices held of each dim of the space.
+    pub held: Box<[IndexSet]>,
+    /// The operands, in order.
+    pub operands: Box<[Operand]>,
+    /// Where the result goes.
+    pub result: Piece,
+}
+
+/// What an operation reads.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// A piece in the device's arena.
+    Piece(Piece),
+    /// A number, which takes the given type first.
+    Number(Number, DType),
+}
+
+/// A dense piece in an arena.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Its bytes in the arena.
+    pub region: Range<usize>,
+    /// How its elements are stored.
+    pub dtype: DType,
+}
+
+/// What one device takes in a move, in this order.
+#[derive(Debug)]
+pub struct Copy {
+    /// How elements are stored, at both ends.
+    pub dtype: DType,
+    /// Bytes that are filled with the identity of an operator first: parts of a partial value that
+    /// hold nothing of it.
+    pub fill: Option<(Combine, Range<usize>)>,
+    /// How later parts are combined with earlier ones; none if nothing is reduced.
+    pub combine: Option<Combine>,
+    /// What is taken from whom.
+    pub transfers: Box<[Transfer]>,
+}
+
+/// Elements that one device takes from one piece.
+#[derive(Debug)]
+pub struct Transfer {
+    /// Whose arena they lie in.
+    pub from: DeviceId,
+    /// Whether they are put in place or combined with what is there.
+    pub part: Part,
+    /// Where the source piece starts in the arena of `from`.
+    pub source: usize,
+    /// Where the target piece starts in the arena of the device.
+    pub target: usize,
+    /// Which bytes of the source piece go to which bytes of the target piece.
+    pub runs: Runs,
+}
+
+/// What a transfer does with the elements that stand in the target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Overwrites them.
+    First,
+    /// Combines itself with them.
+    Later,
+}
+
+impl Tasks {
+    /// The lanes that play a device.
+    pub fn lanes_of(&self, device: DeviceId) -> impl Iterator<Item = (LaneId, &Lane)> {
+        self.lanes.iter().filter(move |(_, lane)| lane.device == device)
+    }
+
+    /// An instruction at its steps, for messages.
+    pub fn turn_text(&self, turn: TurnId) -> String {
+        let Turn { instr, steps } = &self.turns[turn];
+        let Instr { text, value, .. } = &self.instrs[*instr];
+        let value = value.as_ref().map(|value| format!(", for `{value}`")).unwrap_or_default();
+        let steps: Vec<String> = steps.iter().map(u64::to_string).collect();
+        let steps = if steps.is_empty() { String::new() } else { format!(", in step {}", steps.join(", ")) };
+        format!("`{text}`{value}{steps}")
+    }
+}

@@ -1,0 +1,350 @@
+//! Walks over the program as it runs and gives each lane its tasks.
+
+use super::buffers::{Buffers, Steps};
+use super::moves::{Phase, phases};
+use super::tasks::{Instr, Lane, LaneId, Task, Tasks, Turn, TurnId, Work};
+use super::{InstantiateError, InstrId, Streams, kernels};
+use crate::threads::Tick;
+use shardweave_compiler::host::{Action, BufferId, EventId, HostInstr, HostProgram, StreamId};
+use shardweave_compiler::id::{Id, Table};
+use shardweave_compiler::instr::{Compute, Move};
+use shardweave_compiler::mesh::{DeviceId, Mesh};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Programs with more tasks than this are refused: the tasks alone would take gigabytes.
+const MOST_TASKS: u64 = 1 << 24;
+
+/// What each device does in a run of the program.
+pub fn instantiate(program: &HostProgram, streams: Streams) -> Result<Tasks, InstantiateError> {
+    let mut unroll = Unroll::new(program, streams)?;
+    let mut next = 0;
+    unroll.block(&program.body, &mut next)?;
+    Ok(unroll.tasks)
+}
+
+struct Unroll<'a> {
+    program: &'a HostProgram,
+    buffers: Buffers<'a>,
+    tasks: Tasks,
+    /// The lane of a device's stream.
+    lanes: BTreeMap<(DeviceId, StreamId), LaneId>,
+    steps: Steps,
+    /// The last tick given out.
+    tick: Tick,
+    /// Where each event was recorded last.
+    recorded: BTreeMap<EventId, (StreamId, Tick)>,
+    /// The computations of the text, shared by all their turns.
+    computes: BTreeMap<InstrId, Arc<Compute<BufferId>>>,
+}
+
+impl<'a> Unroll<'a> {
+    fn new(program: &'a HostProgram, streams: Streams) -> Result<Unroll<'a>, InstantiateError> {
+        let used = used_devices(program)?;
+        let buffers = Buffers::new(program)?;
+        let mut tasks = Tasks {
+            lanes: Table::new(),
+            instrs: Table::new(),
+            turns: Table::new(),
+            arena: buffers.arena(),
+            used: used.clone(),
+        };
+        let lane_count = used.iter().filter(|&&used| used).count() as u64;
+        if turns_of(&program.body).saturating_mul(lane_count) > MOST_TASKS {
+            let what =
+                format!("a plan of more than {MOST_TASKS} instructions, counted on all devices at all steps");
+            return Err(InstantiateError::TooLarge(what));
+        }
+        list_instrs(program, &program.body, &mut tasks.instrs);
+        let mut lanes = BTreeMap::new();
+        for device in (0..used.len()).filter(|&device| used[device]).map(DeviceId::new) {
+            for stream in (0..program.streams).map(StreamId::new) {
+                let lane = match (streams, stream.index()) {
+                    (Streams::Merged, 0) => {
+                        tasks.lanes.push(Lane { device, stream: None, tasks: Vec::new() })
+                    }
+                    (Streams::Merged, _) => lanes[&(device, StreamId::new(0))],
+                    (Streams::Apart, _) => {
+                        tasks.lanes.push(Lane { device, stream: Some(stream), tasks: Vec::new() })
+                    }
+                };
+                lanes.insert((device, stream), lane);
+            }
+        }
+        Ok(Unroll {
+            program,
+            buffers,
+            tasks,
+            lanes,
+            steps: Steps::default(),
+            tick: 0,
+            recorded: BTreeMap::new(),
+            computes: BTreeMap::new(),
+        })
+    }
+
+    /// `next` counts the instructions of the text.
+    fn block(&mut self, body: &[HostInstr], next: &mut usize) -> Result<(), InstantiateError> {
+        for instr in body {
+            match instr {
+                HostInstr::On(stream, action) => {
+                    let id = InstrId::new(*next);
+                    *next += 1;
+                    self.action(id, *stream, action).map_err(|error| self.at(id, error))?;
+                }
+                HostInstr::Loop { counters, body } => {
+                    let first = *next;
+                    self.steps_of(counters, body, first)?;
+                    *next = first + list_len(body);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every step of the counters, the last one fastest.
+    fn steps_of(
+        &mut self,
+        counters: &[(shardweave_compiler::layout::StepId, u64)],
+        body: &[HostInstr],
+        first: usize,
+    ) -> Result<(), InstantiateError> {
+        let Some(((step, count), inner)) = counters.split_first() else {
+            return self.block(body, &mut { first });
+        };
+        self.steps.enter(*step);
+        for at in 0..*count {
+            self.steps.set(*step, at);
+            self.steps_of(inner, body, first)?;
+        }
+        self.steps.leave();
+        Ok(())
+    }
+
+    fn action(&mut self, instr: InstrId, stream: StreamId, action: &Action) -> Result<(), InstantiateError> {
+        if stream.index() >= self.program.streams {
+            return Err(InstantiateError::Broken(format!("there is no stream {stream}")));
+        }
+        match action {
+            Action::Alloc(_) | Action::Free(_) => Ok(()),
+            Action::Compute(compute) => {
+                let turn = self.turn(instr);
+                self.compute(instr, turn, stream, compute)
+            }
+            Action::Move(mv) => {
+                let turn = self.turn(instr);
+                self.move_(turn, stream, mv)
+            }
+            Action::Record(event) => {
+                let turn = self.turn(instr);
+                self.record(turn, stream, *event);
+                Ok(())
+            }
+            Action::Wait(event) => {
+                let turn = self.turn(instr);
+                self.wait(turn, stream, *event);
+                Ok(())
+            }
+        }
+    }
+
+    fn turn(&mut self, instr: InstrId) -> TurnId {
+        self.tasks.turns.push(Turn { instr, steps: self.steps.outermost_first() })
+    }
+
+    fn push(&mut self, device: DeviceId, stream: StreamId, turn: TurnId, work: Work) {
+        let lane = self.lanes[&(device, stream)];
+        self.tasks.lanes[lane].tasks.push(Task { turn, work });
+    }
+
+    /// The devices that hold anything.
+    fn devices(&self) -> Vec<DeviceId> {
+        let used = self.tasks.used.iter().enumerate();
+        used.filter(|&(_, &used)| used).map(|(device, _)| DeviceId::new(device)).collect()
+    }
+
+    fn compute(
+        &mut self,
+        instr: InstrId,
+        turn: TurnId,
+        stream: StreamId,
+        compute: &Compute<BufferId>,
+    ) -> Result<(), InstantiateError> {
+        let compute = self.computes.entry(instr).or_insert_with(|| Arc::new(compute.clone())).clone();
+        for device in self.devices() {
+            if let Some(kernel) = kernels::kernel(&compute, &self.buffers, device, &self.steps)? {
+                self.push(device, stream, turn, Work::Kernel(Box::new(kernel)));
+            }
+        }
+        Ok(())
+    }
+
+    fn move_(&mut self, turn: TurnId, stream: StreamId, mv: &Move<BufferId>) -> Result<(), InstantiateError> {
+        let phases = phases(mv, &self.buffers, self.tasks.used.len(), &self.steps)?;
+        let meetings = Meetings::new(&phases, self.tick + 1);
+        self.tick = meetings.last_tick();
+        for (offset, phase) in phases.into_iter().enumerate() {
+            self.meet(turn, stream, &meetings, offset);
+            for (device, copy) in phase.into_iter().enumerate() {
+                if let Some(copy) = copy {
+                    self.push(DeviceId::new(device), stream, turn, Work::Copy(Box::new(copy)));
+                }
+            }
+        }
+        self.meet(turn, stream, &meetings, meetings.waits.len() - 1);
+        Ok(())
+    }
+
+    /// All devices publish and wait for the tick at an offset of a move's ticks.
+    fn meet(&mut self, turn: TurnId, stream: StreamId, meetings: &Meetings, offset: usize) {
+        let tick = meetings.first + offset as Tick;
+        for device in self.devices() {
+            if meetings.awaited[offset].contains(&device) {
+                self.push(device, stream, turn, Work::Publish(tick));
+            }
+            if let Some(partners) = meetings.waits[offset].get(&device) {
+                let lanes = partners.iter().map(|&partner| self.lanes[&(partner, stream)]).collect();
+                self.push(device, stream, turn, Work::Wait(lanes, tick));
+            }
+        }
+    }
+
+    /// An event happens when the lane of its stream, on the same device, comes to where it was recorded.
+    fn record(&mut self, turn: TurnId, stream: StreamId, event: EventId) {
+        self.tick += 1;
+        self.recorded.insert(event, (stream, self.tick));
+        if self.tasks.lanes.values().any(|lane| lane.stream.is_some()) {
+            for device in self.devices() {
+                self.push(device, stream, turn, Work::Publish(self.tick));
+            }
+        }
+    }
+
+    /// In one lane program order is enough: the event was recorded before.
+    fn wait(&mut self, turn: TurnId, stream: StreamId, event: EventId) {
+        let Some(&(recording, tick)) = self.recorded.get(&event) else {
+            return; // never recorded: nothing to wait for
+        };
+        for device in self.devices() {
+            let other = self.lanes[&(device, recording)];
+            if other != self.lanes[&(device, stream)] {
+                self.push(device, stream, turn, Work::Wait([other].into(), tick));
+            }
+        }
+    }
+
+    fn at(&self, instr: InstrId, error: InstantiateError) -> InstantiateError {
+        match error {
+            InstantiateError::Broken(reason) => {
+                InstantiateError::Broken(format!("`{}`: {reason}", self.tasks.instrs[instr].text))
+            }
+            other => other,
+        }
+    }
+}
+
+/// Who waits for whom in a move, at each of its ticks: one before each phase, one after the last.
+struct Meetings {
+    first: Tick,
+    /// For each tick, whom each device waits for.
+    waits: Vec<BTreeMap<DeviceId, BTreeSet<DeviceId>>>,
+    /// For each tick, which devices are waited for.
+    awaited: Vec<BTreeSet<DeviceId>>,
+}
+
+impl Meetings {
+    fn new(phases: &[Phase], first: Tick) -> Meetings {
+        let mut waits: Vec<BTreeMap<DeviceId, BTreeSet<DeviceId>>> = vec![BTreeMap::new(); phases.len() + 1];
+        for (offset, phase) in phases.iter().enumerate() {
+            for (reader, owner) in reads(phase) {
+                waits[offset].entry(reader).or_default().insert(owner);
+            }
+        }
+        // Before it goes on, a device waits for all who read from it, unless it has met them since: who
+        // is at a later phase is done with the earlier ones.
+        for (offset, phase) in phases.iter().enumerate() {
+            for (reader, owner) in reads(phase) {
+                let met_since = |wait: &BTreeMap<DeviceId, BTreeSet<DeviceId>>| {
+                    wait.get(&owner).is_some_and(|partners| partners.contains(&reader))
+                };
+                if !waits[offset + 1..phases.len()].iter().any(met_since) {
+                    waits[phases.len()].entry(owner).or_default().insert(reader);
+                }
+            }
+        }
+        let awaited = waits.iter().map(|wait| wait.values().flatten().copied().collect()).collect();
+        Meetings { first, waits, awaited }
+    }
+
+    fn last_tick(&self) -> Tick {
+        self.first + self.waits.len() as Tick - 1
+    }
+}
+
+/// Who reads from whom in a phase, but for a device's own pieces.
+fn reads(phase: &Phase) -> impl Iterator<Item = (DeviceId, DeviceId)> {
+    phase.iter().enumerate().flat_map(|(reader, copy)| {
+        let reader = DeviceId::new(reader);
+        let transfers = copy.iter().flat_map(|copy| &copy.transfers);
+        transfers
+            .map(|transfer| transfer.from)
+            .filter(move |&owner| owner != reader)
+            .map(move |owner| (reader, owner))
+    })
+}
+
+/// The devices of the meshes of all buffers and computations.
+fn used_devices(program: &HostProgram) -> Result<Vec<bool>, InstantiateError> {
+    if program.devices > Mesh::MOST_DEVICES {
+        return Err(InstantiateError::TooLarge(format!("a run of {} devices", program.devices)));
+    }
+    let mut used = vec![false; program.devices as usize];
+    for buffer in program.buffers.values() {
+        for device in buffer.ty.layout.mesh().devices() {
+            let Some(used) = used.get_mut(device.index()) else {
+                let reason = format!("{device} is used, but a run has {} devices", program.devices);
+                return Err(InstantiateError::Broken(reason));
+            };
+            *used = true;
+        }
+    }
+    Ok(used)
+}
+
+/// How many instructions a text has.
+fn list_len(body: &[HostInstr]) -> usize {
+    let len = |instr: &HostInstr| match instr {
+        HostInstr::On(..) => 1,
+        HostInstr::Loop { body, .. } => list_len(body),
+    };
+    body.iter().map(len).sum()
+}
+
+/// How many instructions run.
+fn turns_of(body: &[HostInstr]) -> u64 {
+    let turns = |instr: &HostInstr| match instr {
+        HostInstr::On(..) => 1,
+        HostInstr::Loop { counters, body } => {
+            counters.iter().fold(turns_of(body), |turns, (_, count)| turns.saturating_mul(*count))
+        }
+    };
+    body.iter().map(turns).fold(0, u64::saturating_add)
+}
+
+fn list_instrs(program: &HostProgram, body: &[HostInstr], instrs: &mut Table<InstrId, Instr>) {
+    for instr in body {
+        match instr {
+            HostInstr::On(stream, action) => {
+                let (result, kind) = match action {
+                    Action::Compute(compute) => (Some(compute.result), None),
+                    Action::Move(mv) => (Some(mv.target), Some(mv.kind)),
+                    _ => (None, None),
+                };
+                let value =
+                    result.and_then(|buffer| program.buffers.get(buffer)).map(|buffer| buffer.name.clone());
+                instrs.push(Instr { text: format!("{stream}: {action}"), value, kind });
+            }
+            HostInstr::Loop { body, .. } => list_instrs(program, body, instrs),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! How far one lane has come: the only thing that lanes tell each other while they run.
+//!
+//! A lane publishes ticks in ascending order; others wait until it has published a tick, or learn that
+//! it has stopped and never will. Whatever a lane wrote to memory before it published is seen by
+//! whoever waited for that tick.
+//!
+//! ```text
+//!                    state = tick << 2 | STOPPED | SLEEPERS
+//!  publish(tick)                              wait(tick)
+//!    old = swap(tick << 2)                      look at the state; done, most of the time
+//!    if old had SLEEPERS:                       take the lock
+//!      take the lock, wake all                  loop:  old = state |= SLEEPERS
+//!                                                      done if old says so, else sleep on the lock
+//! ```
+//!
+//! No wakeup is lost: all changes of `state` are read-modify-writes of one atomic, so they have one
+//! order. Either the waiter's `|=` comes after the publisher's swap, then it sees the tick; or it comes
+//! before, then the publisher sees `SLEEPERS` and takes the lock, which it gets only when the waiter
+//! sleeps (or has found another way out).
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// A point in a run: 1, 2, 3, ... in the order of the program.
+pub type Tick = u64;
+
+const SLEEPERS: u64 = 1;
+const STOPPED: u64 = 2;
+const TICK_SHIFT: u32 = 2;
+
+/// What someone who looked for a tick found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Met {
+    /// The tick is published.
+    Reached,
+    /// Not yet.
+    NotYet,
+    /// It stopped before, and will never publish it.
+    Stopped,
+}
+
+/// The progress of one lane. On cache lines of its own: others look at it all the time.
+#[repr(align(128))]
+pub struct Progress {
+    state: AtomicU64,
+    sleep: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Progress {
+    /// Nothing published yet: tick 0 is reached.
+    pub fn new() -> Progress {
+        Progress { state: AtomicU64::new(0), sleep: Mutex::new(()), changed: Condvar::new() }
+    }
+
+    /// Says that all before `tick` is done. Called by the lane itself only, in ascending order.
+    pub fn publish(&self, tick: Tick) {
+        // Release: what the lane wrote before is seen by whoever acquires the tick.
+        let old = self.state.swap(tick << TICK_SHIFT, Ordering::AcqRel);
+        self.wake(old);
+    }
+
+    /// Says that no further tick will come.
+    pub fn stop(&self) {
+        let old = self.state.fetch_or(STOPPED, Ordering::AcqRel);
+        self.wake(old);
+    }
+
+    /// Starts again from tick 0. Only while nobody waits.
+    pub fn reset(&self) {
+        self.state.store(0, Ordering::Release);
+    }
+
+    /// Whether `tick` is published.
+    pub fn look(&self, tick: Tick) -> Met {
+        met(self.state.load(Ordering::Acquire), tick)
+    }
+
+    /// Waits until `tick` is published or the lane has stopped: looks `spins` times, then sleeps.
+    pub fn wait(&self, tick: Tick, spins: u32) -> Met {
+        for _ in 0..spins {
+            match self.look(tick) {
+                Met::NotYet => spin_loop(),
+                found => return found,
+            }
+        }
+        match self.look(tick) {
+            Met::NotYet => self.sleep_until(tick),
+            found => found,
+        }
+    }
+
+    fn sleep_until(&self, tick: Tick) -> Met {
+        let mut guard = self.sleep.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match met(self.state.fetch_or(SLEEPERS, Ordering::AcqRel), tick) {
+                Met::NotYet => guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                found => return found,
+            }
+        }
+    }
+
+    fn wake(&self, old: u64) {
+        if old & SLEEPERS != 0 {
+            // Holding the lock once means: every sleeper that set the flag is asleep by now, or has
+            // seen the change.
+            drop(self.sleep.lock().unwrap_or_else(PoisonError::into_inner));
+            self.changed.notify_all();
+        }
+    }
+}
+
+fn met(state: u64, tick: Tick) -> Met {
+    if state >> TICK_SHIFT >= tick {
+        Met::Reached
+    } else if state & STOPPED != 0 {
+        Met::Stopped
+    } else {
+        Met::NotYet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn a_tick_is_reached_by_itself_and_by_later_ones() {
+        let progress = Progress::new();
+        assert_eq!(progress.look(0), Met::Reached);
+        assert_eq!(progress.look(1), Met::NotYet);
+        progress.publish(3);
+        assert_eq!(progress.look(2), Met::Reached);
+        progress.stop();
+        assert_eq!(progress.look(3), Met::Reached);
+        assert_eq!(progress.look(4), Met::Stopped);
+        progress.reset();
+        assert_eq!(progress.look(1), Met::NotYet);
+    }
+
+    /// Two lanes hand a plain counter back and forth; every turn sleeps, and none is lost.
+    #[test]
+    fn turns_alternate_without_a_lost_wakeup() {
+        const TURNS: u64 = 20_000;
+        let (ping, pong) = (Progress::new(), Progress::new());
+        let shared = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 1..=TURNS {
+                    assert_eq!(ping.wait(turn, 0), Met::Reached);
+                    assert_eq!(shared.load(Ordering::Relaxed), 2 * turn - 1);
+                    shared.store(2 * turn, Ordering::Relaxed);
+                    pong.publish(turn);
+                }
+            });
+            for turn in 1..=TURNS {
+                shared.store(2 * turn - 1, Ordering::Relaxed);
+                ping.publish(turn);
+                assert_eq!(pong.wait(turn, 3), Met::Reached);
+                assert_eq!(shared.load(Ordering::Relaxed), 2 * turn);
+            }
+        });
+    }
+
+    #[test]
+    fn a_stop_wakes_all_who_sleep() {
+        let progress = Progress::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(progress.wait(1, 0), Met::Stopped));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            progress.stop();
+        });
+    }
+}
