@@ -1,0 +1,120 @@
+//! What can go wrong when a program runs.
+
+use shardweave_compiler::diagnostic::Diagnostics;
+use shardweave_compiler::mesh::DeviceId;
+use std::fmt;
+
+/// Why there are no outputs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RunError {
+    /// The program does not compile at the sizes of the inputs.
+    Compile(Diagnostics),
+    /// The program needs an input that was not given.
+    MissingInput(String),
+    /// The program has no input of that name.
+    UnknownInput(String),
+    /// An input does not fit, or cannot be read.
+    Input {
+        /// The input's name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The devices together need more memory than there is.
+    OutOfMemory {
+        /// Bytes of one device.
+        per_device: u64,
+        /// How many devices need so much.
+        devices: u64,
+        /// How much there is, as far as that is known.
+        available: Option<u64>,
+    },
+    /// The plan is larger than anything can hold: what it is.
+    TooLarge(String),
+    /// A device found something wrong. The first one, in program order.
+    Device(Failure),
+    /// Nothing can go on: who waits for whom.
+    Deadlock(Vec<Stuck>),
+    /// The threads that play the devices could not be started.
+    Threads(String),
+    /// Outputs or a run were asked for before there were inputs or a run.
+    NotReady(&'static str),
+    /// The program is not one that may run: a fault of ours, with its reason.
+    Broken(String),
+}
+
+/// A device that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Which device.
+    pub device: DeviceId,
+    /// At which instruction, and at which step of its loops.
+    pub instruction: String,
+    /// In which way.
+    pub how: How,
+}
+
+/// How a device fails.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum How {
+    /// With an error: what only the data shows.
+    Error(String),
+    /// With a panic: a fault of ours.
+    Panic(String),
+}
+
+/// A device that waits for ever.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stuck {
+    /// Which device.
+    pub device: DeviceId,
+    /// At which instruction.
+    pub instruction: String,
+    /// For whom.
+    pub waits_for: Vec<DeviceId>,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Compile(diagnostics) => write!(f, "{diagnostics}"),
+            RunError::MissingInput(name) => write!(f, "input `{name}` is not given"),
+            RunError::UnknownInput(name) => write!(f, "the program has no input `{name}`"),
+            RunError::Input { name, reason } => write!(f, "input `{name}`: {reason}"),
+            RunError::OutOfMemory { per_device, devices, available } => {
+                write!(f, "{devices} devices need {per_device} bytes each")?;
+                match available {
+                    Some(bytes) => write!(f, ", but there are {bytes} bytes in all"),
+                    None => f.write_str(", which cannot be had"),
+                }
+            }
+            RunError::TooLarge(what) => write!(f, "{what} cannot be held in memory"),
+            RunError::Device(failure) => write!(f, "{failure}"),
+            RunError::Deadlock(stuck) => {
+                f.write_str("nothing can go on")?;
+                stuck.iter().try_for_each(|device| write!(f, "\n  {device}"))
+            }
+            RunError::Threads(reason) => write!(f, "the devices' threads do not start: {reason}"),
+            RunError::NotReady(what) => f.write_str(what),
+            RunError::Broken(reason) => write!(f, "this is a fault of the compiler: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.how {
+            How::Error(reason) => write!(f, "{} failed at {}: {reason}", self.device, self.instruction),
+            How::Panic(reason) => write!(f, "{} panicked at {}: {reason}", self.device, self.instruction),
+        }
+    }
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.waits_for.iter().map(DeviceId::to_string).collect();
+        write!(f, "{} waits at {} for {}", self.device, self.instruction, names.join(", "))
+    }
+}

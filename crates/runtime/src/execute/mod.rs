@@ -1,0 +1,251 @@
+//! What all executors share: how a lane walks over its tasks, and how lanes meet.
+//!
+//! ```text
+//!              Walk (one lane)             Rendezvous
+//!  threads     runs through                publish: tell; meet: wait, parked if it takes long
+//!  lockstep    as far as it can, in turn   publish: note; meet: look
+//! ```
+//!
+//! **The contract of every executor.** A lane does its tasks in order. It passes a wait when all the
+//! named lanes have published the tick, whatever else happens. A lane that fails stops, and tells; one
+//! that waits for a lane that has stopped stops too, for it cannot go on. So which lanes come how far
+//! follows from the program alone, and every executor reports the same first failure: the earliest in
+//! program order, of the lowest device. Everybody comes to an end: a lane finishes, fails, or stops.
+
+mod error;
+mod record;
+
+pub use crate::instantiate::{InstrId, Streams};
+pub use error::{Failure, How, RunError, Stuck};
+pub use record::{Doing, Event, MoveRecord, Record, Recording};
+pub(crate) use record::{Log, Recorder};
+
+use crate::arena::Arenas;
+use crate::instantiate::{
+    Copy, Kernel, Lane, LaneId, Operand, Part, Run, Task, Tasks, Transfer, TurnId, Work,
+};
+use crate::kernels::{self, Input, Output};
+use crate::threads::{Met, Tick};
+use shardweave_compiler::id::Id;
+use shardweave_compiler::mesh::DeviceId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What runs a program's devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Backend {
+    /// One thread a device.
+    #[default]
+    Threads,
+    /// All devices in the calling thread, in a fixed order.
+    Lockstep,
+}
+
+/// Is told of everything that a device is about to do, and may delay or refuse it. For tests of what
+/// happens when devices are late or fail.
+pub trait Probe: Send + Sync {
+    /// A device comes to a part of an instruction. What is returned as an error fails the device.
+    fn before(&self, device: DeviceId, instr: InstrId, doing: Doing) -> Result<(), String>;
+}
+
+/// One run: what to do, on which memory, and who watches.
+pub(crate) struct Job {
+    pub tasks: Arc<Tasks>,
+    pub arenas: Arc<Arenas>,
+    pub recorder: Recorder,
+    pub probe: Option<Arc<dyn Probe>>,
+}
+
+/// How lanes meet.
+pub(crate) trait Rendezvous {
+    /// A lane has come to a tick.
+    fn publish(&self, lane: LaneId, tick: Tick);
+
+    /// Whether a lane has come to a tick; an executor that can wait never says [`Met::NotYet`].
+    fn meet(&self, lane: LaneId, tick: Tick) -> Met;
+}
+
+/// How far a lane came.
+pub(crate) enum Outcome {
+    /// To its end.
+    Finished,
+    /// To a task that waits for these lanes.
+    Waits(TurnId, Vec<LaneId>),
+    /// To a task that waits for these lanes, which have stopped.
+    Stopped(TurnId, Vec<LaneId>),
+    /// To a task that failed.
+    Failed(TurnId, How),
+}
+
+/// One lane on its way through a run.
+pub(crate) struct Walk<'a> {
+    job: &'a Job,
+    lane: &'a Lane,
+    id: LaneId,
+    /// The next task.
+    at: usize,
+    log: Option<Log>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(job: &'a Job, id: LaneId) -> Walk<'a> {
+        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, log: job.recorder.log() }
+    }
+
+    /// How many tasks are done.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on as far as it can.
+    pub fn advance(&mut self, rendezvous: &impl Rendezvous) -> Outcome {
+        // What a task leaves half done when it panics is bytes of the arena, which nobody reads: the lane
+        // stops, and the next run writes before it reads.
+        let walked = catch_unwind(AssertUnwindSafe(|| self.tasks(rendezvous)));
+        let outcome = walked.unwrap_or_else(|payload| self.failed(How::Panic(panic_text(&*payload))));
+        if matches!(outcome, Outcome::Waits(..)) {
+            return outcome; // to be continued
+        }
+        if let Some(log) = self.log.take() {
+            self.job.recorder.add(log);
+        }
+        outcome
+    }
+
+    fn tasks(&mut self, rendezvous: &impl Rendezvous) -> Outcome {
+        while let Some(task) = self.lane.tasks.get(self.at) {
+            let start = self.log.as_ref().and_then(Log::now);
+            let doing = match &task.work {
+                Work::Kernel(_) => Doing::Compute,
+                Work::Copy(_) => Doing::Copy,
+                Work::Publish(_) | Work::Wait(..) => Doing::Wait,
+            };
+            if let Err(reason) = self.asked(task, doing) {
+                return self.failed(How::Error(reason));
+            }
+            match &task.work {
+                Work::Kernel(kernel) => {
+                    if let Err(error) = compute(&self.job.arenas, self.lane.device, kernel) {
+                        return self.failed(How::Error(error.to_string()));
+                    }
+                }
+                Work::Copy(copy) => self.copy(task, copy),
+                Work::Publish(tick) => rendezvous.publish(self.id, *tick),
+                Work::Wait(lanes, tick) => match meet_all(rendezvous, lanes, *tick) {
+                    Ok(()) => {}
+                    Err(Missing::Stopped(lane)) => return Outcome::Stopped(task.turn, vec![lane]),
+                    Err(Missing::Late(lanes)) => return Outcome::Waits(task.turn, lanes),
+                },
+            }
+            if let (Some(start), Some(log)) = (start, &mut self.log) {
+                let instr = self.job.tasks.turns[task.turn].instr;
+                log.ended((self.lane.device, self.lane.stream), instr, doing, start);
+            }
+            self.at += 1;
+        }
+        Outcome::Finished
+    }
+
+    fn asked(&self, task: &Task, doing: Doing) -> Result<(), String> {
+        match &self.job.probe {
+            Some(probe) => probe.before(self.lane.device, self.job.tasks.turns[task.turn].instr, doing),
+            None => Ok(()),
+        }
+    }
+
+    fn copy(&mut self, task: &Task, copy: &Copy) {
+        copy_pieces(&self.job.arenas, self.lane.device, copy);
+        if let Some(log) = &mut self.log {
+            let instr = self.job.tasks.turns[task.turn].instr;
+            for transfer in copy.transfers.iter().filter(|transfer| transfer.from != self.lane.device) {
+                log.take(instr, transfer.from, transfer.runs.bytes());
+            }
+        }
+    }
+
+    fn failed(&self, how: How) -> Outcome {
+        Outcome::Failed(self.lane.tasks[self.at].turn, how)
+    }
+}
+
+/// Who is missing at a meeting.
+enum Missing {
+    /// A lane that will never come.
+    Stopped(LaneId),
+    /// Lanes that have not come yet.
+    Late(Vec<LaneId>),
+}
+
+/// Meets lane after lane.
+fn meet_all(rendezvous: &impl Rendezvous, lanes: &[LaneId], tick: Tick) -> Result<(), Missing> {
+    let mut late = Vec::new();
+    for &lane in lanes {
+        match rendezvous.meet(lane, tick) {
+            Met::Reached => {}
+            Met::Stopped => return Err(Missing::Stopped(lane)),
+            Met::NotYet => late.push(lane),
+        }
+    }
+    if late.is_empty() { Ok(()) } else { Err(Missing::Late(late)) }
+}
+
+fn compute(arenas: &Arenas, device: DeviceId, kernel: &Kernel) -> Result<(), kernels::KernelError> {
+    let input = |operand: &Operand| match operand {
+        Operand::Piece(piece) => {
+            Input::Piece { bytes: arenas.read(device.index(), piece.region.clone()), dtype: piece.dtype }
+        }
+        Operand::Number(number, dtype) => Input::Number(*number, *dtype),
+    };
+    let operands: Vec<Input<'_>> = kernel.operands.iter().map(input).collect();
+    let bytes = arenas.write(device.index(), kernel.result.region.clone());
+    let out = Output { bytes, dtype: kernel.result.dtype };
+    kernels::compute(&kernel.compute.op, &kernel.compute.space, &kernel.held, &operands, out)
+}
+
+fn copy_pieces(arenas: &Arenas, device: DeviceId, copy: &Copy) {
+    if let Some((combine, region)) = &copy.fill {
+        let identity = kernels::identity(*combine, copy.dtype);
+        kernels::fill(&identity, arenas.write(device.index(), region.clone()));
+    }
+    for transfer in &copy.transfers {
+        copy_runs(arenas, device, copy, transfer);
+    }
+}
+
+fn copy_runs(arenas: &Arenas, device: DeviceId, copy: &Copy, transfer: &Transfer) {
+    transfer.runs.for_each(|Run { source, target, bytes }| {
+        let source = transfer.source + source;
+        let target = transfer.target + target;
+        let source = arenas.read(transfer.from.index(), source..source + bytes);
+        let target = arenas.write(device.index(), target..target + bytes);
+        match (transfer.part, copy.combine) {
+            (Part::Later, Some(combine)) => kernels::combine(combine, copy.dtype, target, source),
+            _ => target.copy_from_slice(source),
+        }
+    });
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
+        .to_string()
+}
+
+/// The failure that all executors report: the earliest in program order, of the lowest device.
+pub(crate) fn first_failure(job: &Job, mut failed: Vec<(TurnId, DeviceId, How)>) -> Option<Failure> {
+    failed.sort_by_key(|(turn, device, _)| (*turn, *device));
+    let (turn, device, how) = failed.into_iter().next()?;
+    Some(Failure { device, instruction: job.tasks.turn_text(turn), how })
+}
+
+/// Lanes that wait for ever, though none has failed.
+pub(crate) fn deadlock(job: &Job, stuck: &[(TurnId, DeviceId, Vec<LaneId>)]) -> RunError {
+    let one = |(turn, device, lanes): &(TurnId, DeviceId, Vec<LaneId>)| Stuck {
+        device: *device,
+        instruction: job.tasks.turn_text(*turn),
+        waits_for: lanes.iter().map(|&lane| job.tasks.lanes[lane].device).collect(),
+    };
+    RunError::Deadlock(stuck.iter().map(one).collect())
+}

@@ -1,0 +1,67 @@
+//! What goes into a run and what comes out of it, by name.
+
+use crate::tensor::{ArraySource, Tensor};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The arrays of a program's inputs, by name.
+#[derive(Clone, Default)]
+pub struct Inputs {
+    arrays: BTreeMap<String, Arc<dyn ArraySource>>,
+}
+
+impl Inputs {
+    /// None yet.
+    pub fn new() -> Inputs {
+        Inputs::default()
+    }
+
+    /// Gives an input its array. An array that stood there is replaced.
+    pub fn insert(&mut self, name: impl Into<String>, array: Arc<dyn ArraySource>) {
+        self.arrays.insert(name.into(), array);
+    }
+
+    /// The same with one more array in memory.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, array: Tensor) -> Inputs {
+        self.insert(name, Arc::new(array));
+        self
+    }
+
+    /// The array of an input.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn ArraySource>> {
+        self.arrays.get(name)
+    }
+
+    /// All arrays, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<dyn ArraySource>)> {
+        self.arrays.iter().map(|(name, array)| (name.as_str(), array))
+    }
+}
+
+/// The outputs of a run as whole arrays, in the order of the program.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    arrays: Vec<(String, Tensor)>,
+}
+
+impl Outputs {
+    pub(super) fn new(arrays: Vec<(String, Tensor)>) -> Outputs {
+        Outputs { arrays }
+    }
+
+    /// The output of that name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.arrays.iter().find(|(output, _)| output == name).map(|(_, array)| array)
+    }
+
+    /// All outputs.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.arrays.iter().map(|(name, array)| (name.as_str(), array))
+    }
+
+    /// All outputs, to keep.
+    pub fn into_vec(self) -> Vec<(String, Tensor)> {
+        self.arrays
+    }
+}

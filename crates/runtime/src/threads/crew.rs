@@ -1,0 +1,167 @@
+//! Threads that do rounds of work together: each round is one function, called once in every thread.
+//!
+//! ```text
+//!  caller                         worker of rank 1
+//!                                 wait for round 1 to start, parked
+//!  round 1 = f; start 1  ──────▶  f(1)
+//!  f(0)
+//!  wait for all ranks    ◀──────  finished 1
+//!                                 wait for round 2 to start, parked
+//! ```
+
+use super::progress::{Met, Progress};
+use crate::execute::{RunError, panic_text};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// What every thread does in a round, given its rank.
+pub(crate) type Round = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// Threads kept for many rounds.
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+    workers: Vec<Worker>,
+    /// How many rounds were started.
+    rounds: u64,
+}
+
+struct Worker {
+    finished: Arc<Progress>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// Ticks are rounds; stopped when the crew is no longer needed.
+    start: Progress,
+    /// The round at hand: how many ranks take part, and what they do.
+    round: Mutex<Option<(usize, Round)>>,
+    /// How often a worker looks for the next round before it sleeps.
+    spins: AtomicU32,
+    /// What went wrong in a round, with the rank.
+    panics: Mutex<Vec<(usize, String)>>,
+}
+
+impl Crew {
+    /// No workers yet.
+    pub fn new() -> Crew {
+        let shared = Shared {
+            start: Progress::new(),
+            round: Mutex::new(None),
+            spins: AtomicU32::new(0),
+            panics: Mutex::new(Vec::new()),
+        };
+        Crew { shared: Arc::new(shared), workers: Vec::new(), rounds: 0 }
+    }
+
+    /// Calls `round` once for each of `ranks`, all at the same time, rank 0 in the calling thread, and
+    /// returns when all are done.
+    pub fn each(&mut self, ranks: usize, spins: u32, round: Round) -> Result<(), RunError> {
+        self.hire(ranks.saturating_sub(1))?;
+        self.rounds += 1;
+        self.shared.spins.store(spins, Ordering::Relaxed);
+        *lock(&self.shared.round) = Some((ranks, round.clone()));
+        self.shared.start.publish(self.rounds);
+        if ranks > 0 {
+            self.shared.call(&round, 0);
+        }
+        for worker in &self.workers {
+            worker.finished.wait(self.rounds, spins);
+        }
+        *lock(&self.shared.round) = None;
+        let mut panics = std::mem::take(&mut *lock(&self.shared.panics));
+        panics.sort();
+        match panics.into_iter().next() {
+            Some((rank, text)) => Err(RunError::Broken(format!("thread {rank} panicked: {text}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts threads until there are `count` workers.
+    fn hire(&mut self, count: usize) -> Result<(), RunError> {
+        while self.workers.len() < count {
+            let rank = self.workers.len() + 1;
+            let finished = Arc::new(Progress::new());
+            let (shared, done, first) = (self.shared.clone(), finished.clone(), self.rounds + 1);
+            let thread = std::thread::Builder::new()
+                .name(format!("shardweave {rank}"))
+                .spawn(move || shared.work(rank, &done, first))
+                .map_err(|error| RunError::Threads(error.to_string()))?;
+            self.workers.push(Worker { finished, thread: Some(thread) });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.start.stop();
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                // A worker catches every panic of a round, so there is nothing to hear of.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// A worker's life: round after round, from the first after it was hired.
+    fn work(&self, rank: usize, finished: &Progress, first: u64) {
+        let mut number = first;
+        while self.start.wait(number, self.spins.load(Ordering::Relaxed)) == Met::Reached {
+            let round = lock(&self.round).clone();
+            if let Some((ranks, round)) = round
+                && rank < ranks
+            {
+                self.call(&round, rank);
+            }
+            finished.publish(number);
+            number += 1;
+        }
+    }
+
+    fn call(&self, round: &Round, rank: usize) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| round(rank))) {
+            lock(&self.panics).push((rank, panic_text(&*payload)));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // No lock is held while foreign code runs, so what it guards is whole even if poisoned.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn every_rank_is_called_once_a_round() {
+        let mut crew = Crew::new();
+        for ranks in [1, 4, 2, 7, 0, 7] {
+            let calls: Arc<Vec<AtomicUsize>> = Arc::new((0..8).map(|_| AtomicUsize::new(0)).collect());
+            let counted = calls.clone();
+            let count = move |rank: usize| {
+                counted[rank].fetch_add(1, Ordering::Relaxed);
+            };
+            crew.each(ranks, 10, Arc::new(count)).unwrap();
+            let calls: Vec<usize> = calls.iter().map(|calls| calls.load(Ordering::Relaxed)).collect();
+            assert_eq!(calls, (0..8).map(|rank| usize::from(rank < ranks)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_in_any_rank_is_an_error_and_the_next_round_works() {
+        let mut crew = Crew::new();
+        for bad in 0..3 {
+            let panics = move |rank| assert!(rank != bad, "rank {rank} gives up");
+            let error = crew.each(3, 0, Arc::new(panics)).unwrap_err();
+            assert_eq!(error, RunError::Broken(format!("thread {bad} panicked: rank {bad} gives up")));
+            crew.each(3, 0, Arc::new(|_| ())).unwrap();
+        }
+    }
+}
