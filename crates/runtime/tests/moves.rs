@@ -1,0 +1,143 @@
+//! Every kind of move, on every backend: an array goes in by one layout, moves to another, and comes
+//! out whole. It must be the same array, and the bytes that went must be those of the plan.
+
+mod hand;
+
+use hand::{BACKENDS, Hand, counting, mesh, options, session, ty};
+use shardweave_compiler::dtype::DType;
+use shardweave_compiler::instr::{Kind, TensorType};
+use shardweave_compiler::mesh::Mesh;
+use shardweave_compiler::transfer::Traffic;
+use shardweave_runtime::session::Inputs;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Moves a counting array from one layout to the other on both backends; says which kind of move it is.
+fn check(source: &TensorType, target: &TensorType) -> Kind {
+    let mut hand = Hand::new();
+    let x = hand.input("x", source.clone());
+    let y = hand.output("y", target.clone());
+    hand.push(hand.moved(x, y));
+    let host = hand.finish();
+    let array = counting(source.dtype, &source.sizes());
+    let inputs = Inputs::new().with("x", array.clone());
+    let traffic = Traffic::of(source, target);
+    for backend in BACKENDS {
+        let told = format!("{backend:?} {} {source:?} -> {target:?}", traffic.kind.name());
+        let mut session = session(&host, options(backend));
+        let outputs = session.run(&inputs).unwrap_or_else(|error| panic!("{told}: {error}"));
+        assert_eq!(outputs.get("y").expect("an output").bytes(), array.bytes(), "{told}");
+        let record = &session.recording().moves[0];
+        assert_eq!(record.total(), traffic.bytes_total, "bytes of all, {told}");
+        assert_eq!(record.most(), traffic.bytes_per_device, "bytes of one device, {told}");
+    }
+    traffic.kind
+}
+
+/// All pairs of layouts of an array of these sizes on the home mesh and others.
+fn check_all(
+    sizes: &[(&str, u64)],
+    layouts: &[&str],
+    home: &Arc<Mesh>,
+    meshes: &[Arc<Mesh>],
+) -> BTreeSet<Kind> {
+    let types: Vec<TensorType> =
+        layouts.iter().map(|text| ty(DType::I32, sizes, text, home, meshes)).collect();
+    let mut kinds = BTreeSet::new();
+    for source in &types {
+        for target in &types {
+            kinds.insert(check(source, target));
+        }
+    }
+    kinds
+}
+
+#[test]
+fn on_one_axis_of_any_length() {
+    let layouts = ["replicated", "r/tp", "c/tp", "partial(tp)", "r/local(2)/tp", "r/local(3), c/tp"];
+    let mut kinds = BTreeSet::new();
+    for devices in [1, 2, 3, 4, 5, 8] {
+        let home = mesh("line", &[("tp", devices)], None);
+        // Even, uneven, and with empty pieces.
+        for (rows, columns) in [(2 * devices, 4 * devices), (7, 5), (1, 3), (0, 4)] {
+            kinds.extend(check_all(&[("r", rows), ("c", columns)], &layouts, &home, &[]));
+        }
+    }
+    let expected = [
+        Kind::Local,
+        Kind::AllGather,
+        Kind::ReduceScatter,
+        Kind::AllReduce,
+        Kind::AllToAll,
+        Kind::Redistribute,
+    ];
+    assert!(expected.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+}
+
+#[test]
+fn on_a_grid_with_given_sizes_and_other_device_numbers() {
+    let layouts = [
+        "replicated",
+        "r/a/b",
+        "r/b/a",
+        "r/a, c/b",
+        "r/b, c/a",
+        "r/a(3, 4)",
+        "r/b(0, 5, 2), c/a",
+        "r/a, partial(b)",
+        "partial(a, b)",
+        "c/b, partial(a)",
+    ];
+    for devices in [None, Some([4, 1, 7, 0, 2, 5])] {
+        let home = mesh("grid", &[("a", 2), ("b", 3)], devices.as_ref().map(|d| &d[..]));
+        check_all(&[("r", 7), ("c", 4)], &layouts, &home, &[]);
+    }
+}
+
+#[test]
+fn between_meshes() {
+    let early = mesh("early", &[("tp", 3)], Some(&[0, 1, 2]));
+    let late = mesh("late", &[("tp", 3)], Some(&[5, 3, 4]));
+    let swapped = mesh("swapped", &[("tp", 3)], Some(&[1, 0, 2]));
+    let last = mesh("last", &[("one", 1)], Some(&[3]));
+    let first = mesh("first", &[("one", 1)], Some(&[0]));
+    let meshes = [early.clone(), late, swapped, last, first];
+    let layouts = [
+        "r/tp on early",
+        "r/tp on late",
+        "r/tp on swapped",
+        "c/tp on late",
+        "replicated on early",
+        "replicated on late",
+        "replicated on last",
+        "replicated on first",
+        "partial(tp) on early",
+    ];
+    let mut kinds = BTreeSet::new();
+    for rows in [6, 4, 2] {
+        kinds.extend(check_all(&[("r", rows), ("c", 3)], &layouts, &early, &meshes));
+    }
+    let expected = [
+        Kind::Permute,
+        Kind::Broadcast,
+        Kind::Reduce,
+        Kind::Gather,
+        Kind::Scatter,
+        Kind::SendRecv,
+        Kind::Redistribute,
+    ];
+    assert!(expected.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+}
+
+#[test]
+fn of_every_type_and_of_scalars() {
+    let home = mesh("line", &[("tp", 3)], None);
+    for dtype in DType::ALL {
+        for (source, target) in [("r/tp", "replicated"), ("r/tp", "c/tp"), ("replicated", "r/tp")] {
+            let dims = [("r", 5), ("c", 4)];
+            check(&ty(dtype, &dims, source, &home, &[]), &ty(dtype, &dims, target, &home, &[]));
+        }
+        check(&ty(dtype, &[], "replicated", &home, &[]), &ty(dtype, &[], "replicated", &home, &[]));
+    }
+    check(&ty(DType::F64, &[], "partial(tp)", &home, &[]), &ty(DType::F64, &[], "replicated", &home, &[]));
+}
