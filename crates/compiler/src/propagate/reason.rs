@@ -1,9 +1,10 @@
 //! What is told about a choice: over what an operation runs, who asked for what, what else there was.
 
-use super::ways::Question;
+use super::ways::{Asker, Question};
 use super::weigh::Weighed;
-use crate::layout::Layout;
-use crate::op::{Space, SpaceId};
+use crate::id::Id;
+use crate::layout::{Cuts, Layout};
+use crate::op::Space;
 use crate::program::Operand;
 use crate::report::Alternative;
 use crate::reshard::Route;
@@ -20,42 +21,42 @@ pub(super) fn over_text(space: &Space, over: &Layout, home: &str) -> String {
 
 /// The claims that cannot all be met: an axis asked for on two dims of one operation.
 pub(super) fn conflict(question: &Question<'_>, over: &Layout) -> Option<String> {
-    let mesh = over.mesh();
-    let mut claims: Vec<(String, &Layout, Vec<Vec<SpaceId>>)> = Vec::new();
-    for (k, operand) in question.apply.operands.iter().enumerate() {
-        if let (Operand::Value(v), Some(layout)) = (operand, question.known(k)) {
-            let name = question.program.values[*v].name.clone();
-            claims.push((name, layout, question.space.operands[k].clone()));
-        }
-    }
-    if let Some(wanted) = question.wanted {
-        claims.push((question.program.values[question.value].name.clone(), wanted, question.space.result.clone()));
-    }
-    for (axis, row) in mesh.axes().iter().filter(|(_, row)| row.size > 1) {
-        let mut asked: Vec<(String, Vec<String>)> = Vec::new();
-        for (who, layout, groups) in claims.iter().filter(|(_, layout, _)| layout.mesh().same_grid(mesh)) {
-            let Some(group) = layout.cuts_by(axis).map(|dim| &groups[dim]) else { continue };
-            let dims: Vec<&str> = group.iter().map(|&d| question.space.dims[d].name.as_str()).collect();
-            let dim = dims.join(" ");
-            match asked.iter_mut().find(|(d, _)| *d == dim) {
-                Some((_, by)) => by.push(who.clone()),
-                None => asked.push((dim, vec![who.clone()])),
+    let mut asks = question.asks(over.mesh());
+    asks.sort_by_key(|ask| ask.who);
+    over.mesh().axes().iter().find_map(|(axis, row)| {
+        let cut_by_axis = |cuts: &[Cuts]| cuts.iter().position(|cuts| cuts.iter().any(|f| f.axis() == Some(axis)));
+        // Dims in the order they are asked for, each with those who ask.
+        let mut claims: Vec<(usize, Vec<&str>)> = Vec::new();
+        for ask in asks.iter().filter(|_| row.size > 1) {
+            let Some(dim) = cut_by_axis(&ask.cuts) else { continue };
+            let who = name_of(question, ask.who);
+            match claims.iter_mut().find(|claim| claim.0 == dim) {
+                Some((_, by)) => by.push(who),
+                None => claims.push((dim, vec![who])),
             }
         }
-        if asked.len() > 1 {
-            let texts: Vec<String> = asked
-                .iter()
-                .map(|(dim, by)| format!("{} {} {dim}/{}", by.join(" and "), if by.len() == 1 { "asks for" } else { "ask for" }, row.name))
-                .collect();
-            let taken = over.cuts().iter().position(|cuts| cuts.iter().any(|f| f.axis() == Some(axis)));
-            let taken = match taken.and_then(|dim| question.space.dims.values().nth(dim)) {
-                Some(dim) => format!("{}/{} is cheapest", dim.name, row.name),
-                None => "neither is cheapest".to_string(),
-            };
-            return Some(format!("{}; {taken}", texts.join(", ")));
+        if claims.len() < 2 {
+            return None;
         }
-    }
-    None
+        let cut = |dim: usize| format!("{}/{}", question.space.dims[Id::new(dim)].name, row.name);
+        let texts = claims.iter().map(|(dim, by)| {
+            let verb = if by.len() == 1 { "asks" } else { "ask" };
+            format!("{} {verb} for {}", by.join(" and "), cut(*dim))
+        });
+        let taken = cut_by_axis(over.cuts()).map_or("neither".into(), cut);
+        Some(format!("{}; {taken} is cheapest", texts.collect::<Vec<_>>().join(", ")))
+    })
+}
+
+fn name_of<'a>(question: &Question<'a>, who: Asker) -> &'a str {
+    let value = match who {
+        Asker::Result => question.value,
+        Asker::Operand(k) => match question.apply.operands[k] {
+            Operand::Value(value) => value,
+            Operand::Number(_) => unreachable!("a number asks for nothing"),
+        },
+    };
+    &question.program.values[value].name
 }
 
 /// A way that was not taken, if it is worth telling: it or the one taken communicates, and they do not

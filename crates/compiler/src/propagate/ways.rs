@@ -119,7 +119,7 @@ impl<'a> Question<'a> {
     }
 
     /// What operands and result ask of the space on a mesh.
-    fn asks(&self, mesh: &Arc<Mesh>) -> Vec<Ask> {
+    pub fn asks(&self, mesh: &Arc<Mesh>) -> Vec<Ask> {
         let mut asks = Vec::new();
         for k in self.claim_order() {
             let Some(layout) = self.known(k).filter(|layout| layout.mesh().same_grid(mesh)) else {
@@ -130,12 +130,13 @@ impl<'a> Question<'a> {
             };
             // An input's streams only say how it is stored.
             let is_input = matches!(self.apply.operands[k], Operand::Value(v) if self.program.is_input(v));
-            asks.push(Ask { of_result: false, cuts: if is_input { self.without_streams(cuts) } else { cuts } });
+            let cuts = if is_input { self.without_streams(cuts) } else { cuts };
+            asks.push(Ask { who: Asker::Operand(k), cuts });
         }
         if let Some(wanted) = self.wanted
             && let Some(cuts) = self.space.lift(wanted.cuts(), mesh, &self.space.result)
         {
-            asks.push(Ask { of_result: true, cuts });
+            asks.push(Ask { who: Asker::Result, cuts });
         }
         for ask in &mut asks {
             for (dim, cuts) in self.space.dims.values().zip(&mut ask.cuts) {
@@ -166,8 +167,8 @@ impl<'a> Question<'a> {
     /// The different cuts of one dim that are worth trying.
     fn options(&self, asks: &[Ask], dim: usize) -> Vec<Cuts> {
         let streams = |ask: &Ask| ask.cuts[dim].iter().filter(|f| f.is_stream()).cloned().collect::<Cuts>();
-        let streamed = |of_result| {
-            asks.iter().filter(move |ask| ask.of_result == of_result).map(streams).find(|s| !s.is_empty())
+        let streamed = |of_result: bool| {
+            asks.iter().filter(move |ask| (ask.who == Asker::Result) == of_result).map(streams).find(|s| !s.is_empty())
         };
         let (asked, inherited) = (streamed(true), streamed(false));
         let result_has_no_stream = asked.is_none();
@@ -179,7 +180,7 @@ impl<'a> Question<'a> {
             if cuts.iter().all(|factor| factor.axis().is_none()) {
                 continue;
             }
-            if streams(ask) == stream || ask.of_result && result_has_no_stream {
+            if streams(ask) == stream || ask.who == Asker::Result && result_has_no_stream {
                 options.push(cuts.clone());
             }
             if streams(ask) != stream {
@@ -228,10 +229,17 @@ impl<'a> Question<'a> {
     }
 }
 
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Asker {
+    Operand(usize),
+    Result,
+}
+
 /// What one tensor asks of the space.
-struct Ask {
-    of_result: bool,
-    cuts: Vec<Cuts>,
+pub(super) struct Ask {
+    pub who: Asker,
+    pub cuts: Vec<Cuts>,
 }
 
 /// A stream as it is stored.
