@@ -9,7 +9,7 @@ use crate::local::{LocalId, LocalInstr, LocalProgram};
 use crate::op::product_flops;
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
-use crate::propagate::{Placed, largest_piece, typed};
+use crate::propagate::{Placed, largest_piece_bytes, typed};
 use crate::report::{CollectiveReport, Report, ValueReport};
 use crate::schedule::peak_bytes;
 use crate::transfer::{Traffic, all_steps_of};
@@ -51,7 +51,7 @@ fn values(program: &Program, sizes: &Sizes, placed: &Placed, home: &str) -> Vec<
             dtype: program.values[value].dtype.name(),
             placed: of_value.layout.text(&program.dim_names(value), Some(home)).to_string(),
             origin: of_value.origin.sentence(program, &placed.values, value),
-            bytes_per_device: largest_piece(&ty),
+            bytes_per_device: largest_piece_bytes(&ty),
         }
     });
     report.collect()

@@ -173,7 +173,7 @@ fn check(source: &Layout, target: &Layout, sizes: &[u64]) {
     }
     assert_eq!(held, wanted, "{what}: {:?}", route.legs);
     // No intermediate piece is larger than source or target.
-    let largest = |layout: &Layout| layout.largest_extents(sizes).iter().product::<u64>();
+    let largest = |layout: &Layout| layout.largest_piece(sizes).iter().product::<u64>();
     for leg in &route.legs {
         assert!(largest(&leg.target) <= largest(source).max(largest(target)), "{what}: too much memory");
     }

@@ -16,7 +16,7 @@
 //! Invariants (kept by [`Layout::new`]): a mesh axis stands at most once in a layout, cut or partial.
 
 mod equal;
-mod extent;
+mod stream;
 mod index_set;
 mod parse;
 mod piece;
@@ -24,7 +24,7 @@ mod reach;
 mod region;
 mod text;
 
-pub use extent::Stream;
+pub use stream::Stream;
 pub use index_set::{IndexSet, Overlap, overlap};
 pub use parse::{LayoutScope, Lookup, Writer, parse_layout};
 pub use piece::{DimCuts, Place};

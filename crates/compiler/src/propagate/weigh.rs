@@ -1,7 +1,7 @@
 //! What one way to run an operation costs: moving its operands there, the work, moving its result.
 
 use super::ways::{Question, Way};
-use super::{largest_piece, typed};
+use super::{largest_piece_bytes, typed};
 use crate::cost::Cost;
 use crate::layout::{Cuts, Layout};
 use crate::op::{Op, Reduce, work};
@@ -76,7 +76,7 @@ impl Question<'_> {
                 true => bias_layout(self.program, self.value, operand, wanted),
                 false => self.needed(&way, k)?,
             };
-            memory = memory.saturating_add(largest_piece(&typed(self.program, sizes, operand, &need)));
+            memory = memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, operand, &need)));
             let steps = if need.has_stream() { steps } else { 1 };
             let routes = self.at_hand[operand].iter().map(|from| {
                 let source = typed(self.program, sizes, operand, from);
@@ -92,13 +92,13 @@ impl Question<'_> {
             }
         }
         let result_type = typed(self.program, sizes, self.value, &natural);
-        memory = memory.saturating_add(largest_piece(&result_type));
+        memory = memory.saturating_add(largest_piece_bytes(&result_type));
         // A partial result that nobody has placed will have to be combined sooner or later.
         let target = self.wanted.cloned().unwrap_or_else(|| natural.combined());
         let result = route(&result_type, &target, cost);
         time_us += result.time_us(cost, steps);
         bytes_total = bytes_total.saturating_add(result.bytes_total());
-        let extents = way.over.largest_extents(&self.space_sizes());
+        let extents = way.over.largest_piece(&self.space_sizes());
         time_us += cost.time_us(work(&self.apply.op, self.space, &extents), 0, 0);
         Some(Weighed { way, natural, moves, result, time_us, bytes_total, memory, moved })
     }

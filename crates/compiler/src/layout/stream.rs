@@ -1,6 +1,6 @@
-//! How large pieces get, and how many steps a stream has: maxima over all devices.
+//! The streams of a layout: how many steps each runs, and what the layout is at one step.
 
-use super::{DimCuts, Factor, Layout, StepId};
+use super::{Factor, Layout, StepId};
 use crate::id::Id;
 
 /// A stream of a layout: one counter of the loop that runs it.
@@ -17,16 +17,6 @@ pub struct Stream {
 }
 
 impl Layout {
-    /// For each dim the most indices that a device holds (at all steps together).
-    pub fn largest_extents(&self, sizes: &[u64]) -> Vec<u64> {
-        let dims = sizes.iter().enumerate();
-        dims.map(|(dim, &size)| {
-            let cuts = DimCuts::of(&self.plain_cuts(dim, size), self.mesh(), size, &[]);
-            cuts.pieces().iter().map(|piece| piece.count()).max().unwrap_or(0)
-        })
-        .collect()
-    }
-
     /// The streams that run more than one step, dim by dim, outermost first.
     pub fn streams(&self, sizes: &[u64]) -> Vec<Stream> {
         (0..self.ndim()).flat_map(|dim| self.streams_of(dim, sizes[dim])).collect()
