@@ -440,7 +440,8 @@ fn a_split_checkpoint_names_its_files_relative_to_its_index() {
     let weights = Weights::open(&[&good]).expect("a good checkpoint");
     assert_eq!(weights.names(), ["a", "b"]);
     assert_eq!(weights.find("b").expect("one file").expect("there").dtype(), DType::F64);
-    assert_eq!(weights.similar("aa"), None);
+    assert_eq!(weights.similar("model.b").as_deref(), Some("b"), "the same name under a prefix");
+    assert_eq!(weights.similar("zz"), None);
 
     for (map, says) in [
         (r#""weight_map":{"c":"1.safetensors"}"#, "has tensor `c`, but it has not"),

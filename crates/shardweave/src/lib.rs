@@ -1,1 +1,72 @@
-//! Tensor programs on meshes of devices.
+//! Tensor programs on meshes of devices: write what to compute as if for one device, say where values
+//! live, run it on every device.
+//!
+//! ```
+//! use shardweave::{Inputs, Options, Session, Tensor, parse_file};
+//!
+//! let (file, found) = parse_file(
+//!     "
+//!     mesh line { tp = 2 }
+//!     program layer {
+//!       input x: f32[s, e]
+//!       input w: f32[h, e]
+//!       y = linear(x, w)
+//!       output y
+//!     }
+//!     placement columns for layer on line {
+//!       x: s/tp               # the rows of x are cut over two devices
+//!       w: h/tp               # so are the rows of w: one of the two must be gathered
+//!     }
+//!     ",
+//!     &[],
+//! );
+//! let program = found.finish(file.programs[0].clone())?;
+//!
+//! let mut session = Session::new(program, Some(file.placements[0].clone()), Options::default());
+//! let outputs = session.run(
+//!     &Inputs::new()
+//!         .with("x", Tensor::from_elements(&[2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]))
+//!         .with("w", Tensor::from_elements(&[2, 3], &[1.0_f32, 0.0, 0.0, 0.0, 0.0, 1.0])),
+//! )?;
+//!
+//! let y = outputs.get("y").expect("y is an output");
+//! assert_eq!(y.elements::<f32>(), [1.0, 3.0, 4.0, 6.0]);
+//!
+//! // What moved, and why:
+//! let plan = session.plan().expect("a session that has run has a plan");
+//! for collective in &plan.report.collectives {
+//!     println!("{} of {}: {} bytes, {}", collective.kind.name(), collective.value, collective.bytes_total, collective.because);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The vocabulary
+//!
+//! * A [`Program`] is what to compute; no device is named. A [`Placement`] says where its values live on
+//!   a [`Mesh`], as far as you care to say; the rest is worked out. Both are read from text with
+//!   [`parse_file`].
+//! * [`compile`] gives the [`Plan`]: all forms the program goes through, and the [`Report`] that
+//!   explains it. It needs sizes ([`Sizes`]) and no memory.
+//! * A [`Session`] compiles once for each set of sizes and runs often. [`Inputs`] are arrays in memory
+//!   ([`Tensor`]), in files ([`files`]), or anything else that is an [`ArraySource`]: a device asks for
+//!   its own piece only.
+//! * Mistakes of yours are [`Diagnostics`]: a code, a place, a reason, a way out.
+//!
+//! What is not at the root is in the crates below: [`compiler`] plans and is pure, [`runtime`] runs.
+
+pub use shardweave_compiler as compiler;
+pub use shardweave_runtime as runtime;
+
+pub use shardweave_compiler::compile::{Options as CompileOptions, Plan, compile};
+pub use shardweave_compiler::cost::Cost;
+pub use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
+pub use shardweave_compiler::dtype::DType;
+pub use shardweave_compiler::file::{WeaveFile, parse_bytes, parse_file};
+pub use shardweave_compiler::mesh::Mesh;
+pub use shardweave_compiler::placement::Placement;
+pub use shardweave_compiler::program::{Program, Sizes};
+pub use shardweave_compiler::report::Report;
+pub use shardweave_runtime::execute::{Backend, RunError};
+pub use shardweave_runtime::files;
+pub use shardweave_runtime::session::{Inputs, Options, Outputs, Session};
+pub use shardweave_runtime::tensor::{ArraySource, Tensor};

@@ -88,6 +88,11 @@ impl OutputFiles {
         self.write(path, &parts.collect::<Vec<_>>())
     }
 
+    /// Writes any bytes beside `path`.
+    pub fn write_bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+        self.write(path, &[bytes])
+    }
+
     fn write(&mut self, path: &Path, parts: &[&[u8]]) -> Result<(), Diagnostic> {
         let write = || {
             let (staged, mut file) = Staged::create(path)?;

@@ -12,6 +12,7 @@ use super::safetensors::TensorFile;
 use super::unreadable;
 use serde::Deserialize;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
+use shardweave_compiler::text::closest;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -87,11 +88,13 @@ impl Weights {
         names
     }
 
-    /// The name most like `name`, to be offered where `name` is missing.
+    /// A name to be offered where `name` is missing: one with another prefix, or a few letters away.
     pub fn similar(&self, name: &str) -> Option<String> {
-        let distance = |other: &String| edit_distance(name, other);
-        let nearest = self.names().into_iter().min_by_key(distance)?;
-        (distance(&nearest) <= name.len() / 3).then_some(nearest)
+        let names = self.names();
+        let ends_with =
+            |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('.'));
+        let prefixed = names.iter().find(|other| ends_with(other, name) || ends_with(name, other));
+        prefixed.cloned().or_else(|| closest(name, names.iter().map(String::as_str)).map(str::to_owned))
     }
 
     /// The files, as they were given.
@@ -163,19 +166,4 @@ fn beside(index: &Path, name: &str) -> Result<PathBuf, Diagnostic> {
         ));
     }
     Ok(index.with_file_name(name))
-}
-
-/// How many characters have to be put in, taken out or replaced.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,0 +1,369 @@
+//! The command line: what can be typed, and how it is read.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use shardweave_compiler::compile::Options;
+use shardweave_compiler::cost::Cost;
+use shardweave_compiler::file::AxisSize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Write a tensor program as if for one device, say how values lie on a mesh, run it on every device.
+#[derive(Parser, Debug)]
+#[command(name = "shardweave", version, about, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that take one or more values.
+const SEVERAL: [&str; 5] = ["--size", "--mesh", "--input", "--weights", "--output"];
+
+impl Cli {
+    /// Reads the words of the command line.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(spread(words))
+    }
+}
+
+/// Repeats a flag before each of its values, so that FILE may stand anywhere: `--size s=4 e=2 p.weave`
+/// becomes `--size s=4 --size e=2 p.weave`. Values end at the next flag, or at a word that ends as the
+/// FILE does.
+fn spread(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut spread = Vec::new();
+    let mut words = words.into_iter().peekable();
+    while let Some(word) = words.next() {
+        let several = word.to_str().is_some_and(|word| SEVERAL.contains(&word));
+        spread.push(word.clone());
+        if several {
+            spread.extend(words.next());
+            while let Some(value) = words.next_if(|word| !ends_values(&word.to_string_lossy())) {
+                spread.extend([word.clone(), value]);
+            }
+        }
+    }
+    spread
+}
+
+fn ends_values(word: &str) -> bool {
+    word.starts_with('-') || (word.ends_with(".weave") && !word.contains('='))
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Check all that does not depend on sizes
+    Check(CheckArgs),
+    /// Tell where every value lives, what moves between devices, and why
+    Explain(ExplainArgs),
+    /// Print one of the forms that a program goes through
+    Compile(CompileArgs),
+    /// Run a program on its devices
+    Run(RunArgs),
+}
+
+impl Command {
+    pub fn file(&self) -> &PathBuf {
+        match self {
+            Command::Check(args) => &args.file,
+            Command::Explain(args) => &args.target.file,
+            Command::Compile(args) => &args.target.file,
+            Command::Run(args) => &args.target.file,
+        }
+    }
+
+    pub fn format(&self) -> Format {
+        match self {
+            Command::Check(args) => args.format(),
+            _ => self.plan_args().map_or(Format::Text, PlanArgs::format),
+        }
+    }
+
+    /// The axes that are to have another size.
+    pub fn axes(&self) -> Vec<AxisSize> {
+        let sizes = self.plan_args().map_or(&[] as &[NamedSize], |args| &args.mesh);
+        sizes.iter().map(|axis| AxisSize { path: axis.name.clone(), size: axis.size }).collect()
+    }
+
+    fn plan_args(&self) -> Option<&PlanArgs> {
+        match self {
+            Command::Check(_) => None,
+            Command::Explain(args) => Some(&args.target),
+            Command::Compile(args) => Some(&args.target),
+            Command::Run(args) => Some(&args.target),
+        }
+    }
+}
+
+/// For whom results and errors are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// For people: results on stdout, messages on stderr.
+    Text,
+    /// For programs: JSON on stdout.
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The .weave file
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl CheckArgs {
+    pub fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub target: PlanArgs,
+    #[command(flatten)]
+    pub arrays: ArrayArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct CompileArgs {
+    #[command(flatten)]
+    pub target: PlanArgs,
+    #[command(flatten)]
+    pub arrays: ArrayArgs,
+    /// Which form to print
+    #[arg(long, value_name = "FORM")]
+    pub emit: Form,
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub target: PlanArgs,
+    #[command(flatten)]
+    pub arrays: ArrayArgs,
+    /// Fill the inputs that have no array
+    #[arg(long, value_name = "SEED")]
+    pub random: Option<u64>,
+    /// Write an output to a .npy file
+    #[arg(long, value_name = "NAME=FILE.npy ...")]
+    pub output: Vec<NamedFile>,
+    /// Write all outputs to a .safetensors file
+    #[arg(long, value_name = "FILE.safetensors")]
+    pub outputs: Option<PathBuf>,
+    /// What plays the devices
+    #[arg(long, value_name = "BACKEND", default_value = "threads")]
+    pub on: Backend,
+    /// Compare the outputs with those of one device
+    #[arg(long)]
+    pub check: bool,
+    /// Tell the plan too, as `explain` does
+    #[arg(long)]
+    pub plan: bool,
+    /// Run N times more and tell the median time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// Write what ran when, as a Chrome trace
+    #[arg(long, value_name = "FILE.json")]
+    pub trace: Option<PathBuf>,
+}
+
+/// What to plan, at which sizes, for which machine.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// The .weave file
+    pub file: PathBuf,
+    /// The program, if the file has several
+    #[arg(long, value_name = "PROGRAM")]
+    pub program: Option<String>,
+    /// The placement, if there are several; `none` for one device
+    #[arg(long, value_name = "PLACEMENT|none")]
+    pub placement: Option<String>,
+    /// Bind the size of a dim
+    #[arg(long, value_name = "DIM=N ...")]
+    pub size: Vec<NamedSize>,
+    /// Change an axis of a mesh
+    #[arg(long, value_name = "MESH.AXIS=N ...")]
+    pub mesh: Vec<NamedSize>,
+    /// Latency in microseconds and GB/s between two devices
+    #[arg(long, value_name = "US,GBS")]
+    pub link: Option<Link>,
+    /// GFLOP/s of one device
+    #[arg(long, value_name = "GFLOPS", value_parser = positive)]
+    pub flops: Option<f64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl PlanArgs {
+    pub fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+
+    /// What the planner takes computing and sending to cost.
+    pub fn options(&self) -> Options {
+        let mut cost = Cost::default();
+        if let Some(link) = self.link {
+            cost.latency_us = link.latency_us;
+            cost.bytes_per_us = link.gigabytes_per_second * 1e3;
+        }
+        if let Some(gigaflops) = self.flops {
+            cost.flops_per_us = gigaflops * 1e3;
+        }
+        Options { cost }
+    }
+}
+
+/// Where arrays come from. To explain and compile, only their headers are read.
+#[derive(Args, Debug)]
+pub struct ArrayArgs {
+    /// Read an input from a .npy file
+    #[arg(long, value_name = "NAME=FILE.npy ...")]
+    pub input: Vec<NamedFile>,
+    /// Read inputs by name from a .safetensors file
+    #[arg(long, value_name = "FILE.safetensors")]
+    pub inputs: Option<PathBuf>,
+    /// Files with the tensors named by `from`: .safetensors, or the .index.json of a split checkpoint
+    #[arg(long, value_name = "FILE.safetensors ...")]
+    pub weights: Vec<PathBuf>,
+}
+
+/// A form that a program goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Form {
+    /// As written
+    Program,
+    /// Where every value lives, also those that are not listed
+    Placement,
+    /// One device's view, with what moves
+    Local,
+    /// Buffers, streams and events: what runs
+    Host,
+}
+
+impl Form {
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Program => "program",
+            Form::Placement => "placement",
+            Form::Local => "local",
+            Form::Host => "host",
+        }
+    }
+}
+
+/// What plays the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Backend {
+    /// A thread for each device
+    Threads,
+    /// All devices in one thread, in a fixed order
+    Lockstep,
+    /// The program on one device, in f64
+    Reference,
+    /// A process for each device
+    Mpi,
+}
+
+/// `s=128`, `line.tp=8`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedSize {
+    pub name: String,
+    pub size: u64,
+}
+
+impl FromStr for NamedSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NamedSize, String> {
+        let (name, size) = named(text, "NAME=NUMBER")?;
+        let size = size.parse().map_err(|_| format!("`{size}` is not a whole number from 0 on"))?;
+        Ok(NamedSize { name: name.into(), size })
+    }
+}
+
+/// `x=x.npy`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedFile {
+    pub name: String,
+    pub file: PathBuf,
+}
+
+impl FromStr for NamedFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NamedFile, String> {
+        let (name, file) = named(text, "NAME=FILE")?;
+        Ok(NamedFile { name: name.into(), file: file.into() })
+    }
+}
+
+fn named<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
+    match text.split_once('=') {
+        Some((name, rest)) if !name.is_empty() && !rest.is_empty() => Ok((name, rest)),
+        _ => Err(format!("not of the form {form}")),
+    }
+}
+
+/// `2,8`: microseconds, GB/s.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Link {
+    pub latency_us: f64,
+    pub gigabytes_per_second: f64,
+}
+
+impl FromStr for Link {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Link, String> {
+        let (latency, speed) = text.split_once(',').ok_or("not of the form US,GBS, such as 2,8")?;
+        let latency_us: f64 = latency.parse().map_err(|_| format!("`{latency}` is not a number"))?;
+        if !(latency_us.is_finite() && latency_us >= 0.0) {
+            return Err(format!("a latency of {latency} us cannot be"));
+        }
+        Ok(Link { latency_us, gigabytes_per_second: positive(speed)? })
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        Ok(_) => Err("must be above 0".into()),
+        Err(_) => Err(format!("`{text}` is not a number")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread_text(words: &str) -> String {
+        let spread = spread(words.split(' ').map(OsString::from));
+        spread.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_flag_is_repeated_before_each_of_its_values() {
+        for (words, expected) in [
+            ("run p.weave --size s=4 e=2 --json", "run p.weave --size s=4 --size e=2 --json"),
+            ("run --size s=4 e=2 p.weave", "run --size s=4 --size e=2 p.weave"),
+            (
+                "run --weights a b p.weave --input x=y.weave",
+                "run --weights a --weights b p.weave --input x=y.weave",
+            ),
+            ("run --size --json", "run --size --json"),
+            ("run --size", "run --size"),
+            ("run --size=s=4 p.weave", "run --size=s=4 p.weave"),
+        ] {
+            assert_eq!(spread_text(words), expected);
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

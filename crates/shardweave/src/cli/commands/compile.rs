@@ -1,0 +1,56 @@
+//! `shardweave compile`: any form that a program goes through, as text that can be read back.
+
+use crate::args::{CompileArgs, Form, Format};
+use crate::bind::{Missing, bind};
+use crate::choose::{Choice, choose};
+use crate::render::result;
+use serde_json::json;
+use shardweave_compiler::compile::{Plan, compile};
+use shardweave_compiler::diagnostic::Diagnostics;
+use shardweave_compiler::file::WeaveFile;
+use shardweave_compiler::placement::{Entry, Placement};
+use std::sync::Arc;
+
+/// Plans, and prints the form that is asked for.
+pub fn run(args: &CompileArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
+    let choice = choose(file, &args.target)?;
+    let bound = bind(choice.program, &args.target.size, &args.arrays, Missing::Unneeded)?;
+    let plan = compile(choice.program, choice.placement, &bound.sizes, &args.target.options())?;
+    let text = match args.emit {
+        Form::Program => plan.program.to_string(),
+        Form::Placement => placed(file, choice, &plan).to_string(),
+        Form::Local => plan.local.to_string(),
+        Form::Host => plan.host.to_string(),
+    };
+    let told = match args.target.format() {
+        Format::Text => text,
+        Format::Json => json!({ "form": args.emit.name(), "text": text }).to_string(),
+    };
+    Ok(result(&told)?)
+}
+
+/// A file in which every value is placed: the meshes, the program, and the placement with what was
+/// worked out. It can be edited and run.
+fn placed(file: &WeaveFile, choice: Choice<'_>, plan: &Plan) -> WeaveFile {
+    let mut complete = WeaveFile { programs: vec![plan.program.clone()], ..WeaveFile::default() };
+    let Some(given) = choice.placement else {
+        return complete; // on one device there is nothing to place
+    };
+    let entries = plan.placed.values.iter().filter_map(|(value, placed)| {
+        let written = given.entry(value);
+        Some(Entry {
+            value,
+            layout: placed.as_ref()?.layout.clone(),
+            via: written.and_then(|entry| entry.via),
+            span: written.map_or(given.span, |entry| entry.span),
+        })
+    });
+    let placement = Placement { entries: entries.collect(), mesh: Arc::clone(&given.mesh), ..given.clone() };
+    let used = |name: &str| {
+        name == placement.mesh.name()
+            || placement.entries.iter().any(|entry| entry.layout.mesh().name() == name)
+    };
+    complete.meshes = file.meshes.iter().filter(|mesh| used(mesh.name())).cloned().collect();
+    complete.placements.push(placement);
+    complete
+}

@@ -1,0 +1,6 @@
+//! The commands, one file each.
+
+pub mod check;
+pub mod compile;
+pub mod explain;
+pub mod run;

@@ -1,0 +1,119 @@
+//! `shardweave run`: the program on its devices.
+//!
+//! ```text
+//!  choose ─▶ bind ─▶ compile ─▶ execute ─▶ check ─▶ write ─▶ tell
+//!    2        1         1          3         4        1             the status if it fails there
+//! ```
+//! Outputs are written when everything else has gone well, also when the check has failed: then they
+//! are what one wants to look at.
+
+use crate::args::{Backend, Format, RunArgs};
+use crate::bind::{Bound, Missing, bind};
+use crate::checked::{Checked, check};
+use crate::choose::choose;
+use crate::playing::{Ran, Sources, play};
+use crate::render::{OutputReport, RunReport, Times, Told, result};
+use crate::targets::Targets;
+use crate::trace;
+use shardweave_compiler::compile::{Plan, compile};
+use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
+use shardweave_compiler::file::WeaveFile;
+use shardweave_compiler::id::Table;
+use shardweave_compiler::program::Program;
+use shardweave_runtime::files::FileArray;
+use shardweave_runtime::random::RandomArray;
+use shardweave_runtime::tensor::ArraySource;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Runs the program, and tells what it gave.
+pub fn run(args: &RunArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
+    if args.on == Backend::Mpi {
+        let mistake = Diagnostic::general(Code::NotBuiltIn, "`--on mpi` is not built into this binary");
+        return Err(mistake.help("run on `threads`, `lockstep` or `reference`").into());
+    }
+    let choice = choose(file, &args.target)?;
+    let (bound, targets) = prepare(args, choice.program)?;
+    let sources = sources(args, choice.program, &bound);
+
+    let start = Instant::now();
+    let plan = compile(choice.program, choice.placement, &bound.sizes, &args.target.options())?;
+    let compile_time = start.elapsed();
+    let ran = play(args, &plan, &sources)?;
+    let checked = if args.check { Some(check(args, choice, &plan, &sources, &ran.outputs)?) } else { None };
+    targets.write(choice.program, &ran.outputs, &trace::chrome(&ran.recording))?;
+
+    tell(args, &plan, &targets, &ran, checked.as_ref(), compile_time)?;
+    match checked.and_then(|checked| checked.failed) {
+        Some(failed) => Err(failed.into()),
+        None => Ok(()),
+    }
+}
+
+/// Binds inputs and outputs; all that is wrong with either is told.
+fn prepare(args: &RunArgs, program: &Program) -> Result<(Bound, Targets), Diagnostics> {
+    let missing = if args.random.is_some() { Missing::Random } else { Missing::Mistake };
+    let bound = bind(program, &args.target.size, &args.arrays, missing);
+    let mut found = bound.as_ref().err().cloned().unwrap_or_default();
+    let targets = Targets::of(program, args, &mut found);
+    match bound {
+        Ok(bound) => found.finish((bound, targets)),
+        Err(_) => Err(found),
+    }
+}
+
+/// For each input that an output needs, where its elements come from.
+fn sources(args: &RunArgs, program: &Program, bound: &Bound) -> Sources {
+    let needed = program.needed();
+    let source = |(value, array): (_, &Option<_>)| {
+        if !(needed[value] && program.is_input(value)) {
+            return None;
+        }
+        Some(match (array, args.random) {
+            (Some(array), _) => Arc::new(FileArray::clone(array)) as Arc<dyn ArraySource>,
+            (None, seed) => {
+                let seed = seed.expect("an input without an array is a mistake unless there is a seed");
+                Arc::new(RandomArray::for_input(seed, program, &bound.sizes, value))
+            }
+        })
+    };
+    bound.arrays.iter().map(source).collect::<Table<_, _>>()
+}
+
+fn tell(
+    args: &RunArgs,
+    plan: &Plan,
+    targets: &Targets,
+    ran: &Ran,
+    checked: Option<&Checked>,
+    compile_time: Duration,
+) -> Result<(), Diagnostic> {
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    let outputs = plan.program.outputs.iter().map(|&output| {
+        let name = &plan.program.values[output].name;
+        let value = plan.report.values.iter().find(|value| value.name == *name);
+        let value = value.expect("the report has every value that an output needs");
+        OutputReport {
+            name: name.clone(),
+            dims: value.dims.clone(),
+            dtype: value.dtype,
+            placed: value.placed.clone(),
+            file: targets.file_of(output).map(ToOwned::to_owned),
+        }
+    });
+    let report = RunReport {
+        report: plan.report.clone(),
+        outputs: outputs.collect(),
+        check: checked.map(|checked| checked.report.clone()),
+        times: Times {
+            compile: milliseconds(compile_time),
+            first_run: milliseconds(ran.first),
+            run: ran.repeated.map(milliseconds),
+        },
+        told: if args.plan { Told::Plan } else { Told::Title },
+    };
+    result(&match args.target.format() {
+        Format::Json => report.json().to_string(),
+        Format::Text => report.text(),
+    })
+}

@@ -1,0 +1,86 @@
+//! The command `shardweave`: reads the arguments and the file, runs a command, tells what was wrong.
+//!
+//! ```text
+//!  args ─▶ parse_bytes ─▶ choose ─▶ bind ─▶ compile ─▶ Session          commands/
+//!               └───────────┴────────┴────────┴──────────┴──▶ Diagnostics ─▶ render, exit
+//! ```
+
+mod args;
+mod bind;
+mod checked;
+mod choose;
+mod commands;
+mod exit;
+mod faults;
+mod memory;
+mod playing;
+mod render;
+mod targets;
+mod trace;
+
+use args::{Cli, Command, Format};
+use exit::Exit;
+use render::Source;
+use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
+use shardweave_compiler::file::{MOST_FILE_BYTES, WeaveFile, parse_bytes};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Cli::read(std::env::args_os()) {
+        Ok(cli) => run(&cli.command).into(),
+        Err(error) => render::unparsed(&error).into(),
+    }
+}
+
+/// Runs a command and tells what went wrong.
+fn run(command: &Command) -> Exit {
+    let (source, ended) = match read(command.file()) {
+        Ok(bytes) => {
+            let source = Source::new(command.file(), &bytes);
+            let (file, found) = parse_bytes(&bytes, &command.axes());
+            let ended = run_on(command, &source, &file, found);
+            (source, ended)
+        }
+        Err(error) => {
+            let message = format!("file `{}` cannot be read: {error}", command.file().display());
+            (Source::new(command.file(), &[]), Err(Diagnostic::general(Code::FileRead, message).into()))
+        }
+    };
+    match ended {
+        Ok(()) => Exit::Fine,
+        Err(found) => {
+            let exit = Exit::of(&found);
+            source.tell(&found, command.format(), exit);
+            exit
+        }
+    }
+}
+
+/// Runs a command on what was read, if that has no mistake.
+fn run_on(
+    command: &Command,
+    source: &Source,
+    file: &WeaveFile,
+    found: Diagnostics,
+) -> Result<(), Diagnostics> {
+    if !found.is_empty() {
+        return Err(found);
+    }
+    source.tell(&found, Format::Text, Exit::Fine);
+    match command {
+        Command::Check(args) => commands::check::run(args, file),
+        Command::Explain(args) => commands::explain::run(args, file),
+        Command::Compile(args) => commands::compile::run(args, file),
+        Command::Run(args) => commands::run::run(args, file),
+    }
+}
+
+/// The file's bytes; one more than may be, if there are more.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,133 @@
+//! Playing the devices: a session of threads or in lockstep, or the reference on one device.
+
+use crate::args::{Backend, RunArgs};
+use crate::{faults, memory};
+use shardweave_compiler::compile::Plan;
+use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
+use shardweave_compiler::id::Table;
+use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::program::ValueId;
+use shardweave_runtime::execute::{self, Record, Recording};
+use shardweave_runtime::reference::{self, Values};
+use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::tensor::{ArraySource, Tensor, byte_count};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// For each input that an output needs, where its elements come from.
+pub type Sources = Table<ValueId, Option<Arc<dyn ArraySource>>>;
+
+/// What a run gave.
+pub struct Ran {
+    /// In the order of the program.
+    pub outputs: Vec<(String, Tensor)>,
+    /// From inputs in place to outputs in place, the first time.
+    pub first: Duration,
+    /// The median of the runs after the first.
+    pub repeated: Option<Duration>,
+    /// What ran when, if that is wanted.
+    pub recording: Recording,
+}
+
+/// Runs a plan as the flags say.
+pub fn play(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, Diagnostics> {
+    match args.on {
+        Backend::Threads | Backend::Mpi => on_devices(args, plan, sources, execute::Backend::Threads),
+        Backend::Lockstep => on_devices(args, plan, sources, execute::Backend::Lockstep),
+        Backend::Reference => on_reference(args, plan, sources),
+    }
+}
+
+fn on_devices(
+    args: &RunArgs,
+    plan: &Plan,
+    sources: &Sources,
+    backend: execute::Backend,
+) -> Result<Ran, Diagnostics> {
+    let record = if args.trace.is_some() { Record::Times } else { Record::Nothing };
+    let options = Options { backend, record, ..Options::default() };
+    let mut session = Session::from_plan(plan.clone(), options).map_err(faults::of_session)?;
+    let mut inputs = Inputs::new();
+    for (value, source) in sources.iter() {
+        if let Some(source) = source {
+            inputs.insert(plan.program.values[value].name.clone(), Arc::clone(source));
+        }
+    }
+    let mut once = || -> Result<Duration, execute::RunError> {
+        session.bind(&inputs)?;
+        let start = Instant::now();
+        session.execute()?;
+        Ok(start.elapsed())
+    };
+    let first = once().map_err(faults::of_session)?;
+    let repeated = (0..args.repeat.unwrap_or(0)).map(|_| once()).collect::<Result<Vec<_>, _>>();
+    let repeated = median(repeated.map_err(faults::of_session)?);
+    let outputs = session.outputs().map_err(faults::of_session)?.into_vec();
+    Ok(Ran { outputs, first, repeated, recording: session.recording().clone() })
+}
+
+fn on_reference(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, Diagnostics> {
+    let inputs = whole_inputs(plan, sources)?;
+    let once = || {
+        let start = Instant::now();
+        let outputs = reference::run(&plan.program, &plan.sizes, &inputs);
+        outputs.map(|outputs| (outputs, start.elapsed())).map_err(|error| faults::of_reference(&error))
+    };
+    let (outputs, first) = once()?;
+    let repeated = (0..args.repeat.unwrap_or(0)).map(|_| once().map(|(_, time)| time));
+    let repeated = median(repeated.collect::<Result<_, _>>()?);
+    Ok(Ran { outputs, first, repeated, recording: Recording::default() })
+}
+
+/// Every value that an output needs, on one device.
+pub fn reference_values(plan: &Plan, sources: &Sources) -> Result<Values, Diagnostics> {
+    let inputs = whole_inputs(plan, sources)?;
+    reference::evaluate(&plan.program, &plan.sizes, &inputs).map_err(|error| faults::of_reference(&error))
+}
+
+/// The inputs as whole arrays.
+fn whole_inputs(plan: &Plan, sources: &Sources) -> Result<BTreeMap<ValueId, Tensor>, Diagnostics> {
+    memory::reference_fits(&plan.program, &plan.sizes)?;
+    let mut inputs = BTreeMap::new();
+    for (value, source) in sources.iter().filter_map(|(value, source)| Some((value, source.as_ref()?))) {
+        let name = &plan.program.values[value].name;
+        if byte_count(source.dtype(), source.shape()).is_none() {
+            return Err(Diagnostic::general(
+                Code::TooLarge,
+                format!("input `{name}` does not fit in memory"),
+            )
+            .into());
+        }
+        let mut tensor = Tensor::zeros(source.dtype(), source.shape());
+        let whole: Vec<IndexSet> = source.shape().iter().map(|&size| IndexSet::range(0, size)).collect();
+        let read = source.read(&whole, tensor.bytes_mut());
+        read.map_err(|why| Diagnostic::general(Code::FileRead, format!("input `{name}`: {why}")))?;
+        inputs.insert(value, tensor);
+    }
+    Ok(inputs)
+}
+
+/// The middle one of an odd number of times, the mean of the two in the middle of an even number.
+fn median(mut times: Vec<Duration>) -> Option<Duration> {
+    times.sort();
+    let middle = times.len() / 2;
+    match times.as_slice() {
+        [] => None,
+        odd if odd.len() % 2 == 1 => Some(odd[middle]),
+        even => Some((even[middle - 1] + even[middle]) / 2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        let of = |seconds: &[u64]| median(seconds.iter().map(|&s| Duration::from_secs(s)).collect());
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[9, 1, 5]), Some(Duration::from_secs(5)));
+        assert_eq!(of(&[9, 1, 5, 3]), Some(Duration::from_secs(4)));
+    }
+}
