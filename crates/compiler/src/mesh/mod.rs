@@ -42,7 +42,15 @@ pub struct Axis {
 pub struct Mesh {
     name: String,
     axes: Table<AxisId, Axis>,
-    devices: Option<Vec<DeviceId>>,
+    devices: Option<Listed>,
+}
+
+/// The devices that the user listed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Listed {
+    by_place: Vec<DeviceId>,
+    /// Sorted: each device with its place.
+    places: Vec<(DeviceId, u64)>,
 }
 
 /// Why a mesh cannot be.
@@ -102,7 +110,7 @@ impl Mesh {
         Ok(Mesh { name: name.into(), axes: table, devices })
     }
 
-    fn listed(places: u64, ids: &[u64]) -> Result<Vec<DeviceId>, MeshError> {
+    fn listed(places: u64, ids: &[u64]) -> Result<Listed, MeshError> {
         if ids.len() as u64 != places {
             return Err(MeshError::DeviceCount { places, listed: ids.len() });
         }
@@ -114,7 +122,10 @@ impl Mesh {
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(MeshError::DeviceTwice(pair[0]));
         }
-        Ok(ids.iter().map(|&id| DeviceId::new(id as usize)).collect())
+        let by_place: Vec<DeviceId> = ids.iter().map(|&id| DeviceId::new(id as usize)).collect();
+        let mut places: Vec<(DeviceId, u64)> = by_place.iter().copied().zip(0..).collect();
+        places.sort_unstable();
+        Ok(Listed { by_place, places })
     }
 
     /// The mesh of a program that has no placement: one device, no axis.
@@ -149,13 +160,13 @@ impl Mesh {
 
     /// Whether the devices were listed by the user.
     pub fn listed_devices(&self) -> Option<&[DeviceId]> {
-        self.devices.as_deref()
+        self.devices.as_ref().map(|listed| &listed.by_place[..])
     }
 
     /// The device at a place, places being counted row-major over the axes.
     pub fn device_at(&self, place: u64) -> DeviceId {
         match &self.devices {
-            Some(devices) => devices[place as usize],
+            Some(listed) => listed.by_place[place as usize],
             None => DeviceId::new(place as usize),
         }
     }
@@ -168,7 +179,10 @@ impl Mesh {
     /// The place of a device, if the device is in the mesh.
     pub fn place_of(&self, device: DeviceId) -> Option<u64> {
         match &self.devices {
-            Some(devices) => devices.iter().position(|&d| d == device).map(|p| p as u64),
+            Some(Listed { places, .. }) => {
+                let at = places.binary_search_by_key(&device, |&(device, _)| device).ok()?;
+                Some(places[at].1)
+            }
             None => (device.index() < self.device_count() as usize).then_some(device.index() as u64),
         }
     }
@@ -176,7 +190,7 @@ impl Mesh {
     /// One past the largest device number: how many devices a run needs for this mesh.
     pub fn device_bound(&self) -> u64 {
         match &self.devices {
-            Some(devices) => devices.iter().map(|d| d.index() as u64 + 1).max().unwrap_or(0),
+            Some(Listed { places, .. }) => places.last().map_or(0, |(device, _)| device.index() as u64 + 1),
             None => self.device_count(),
         }
     }
@@ -216,7 +230,7 @@ impl Mesh {
     pub fn resized(&self, axis: &str, size: u64) -> Option<Result<Mesh, MeshError>> {
         let id = self.axis(axis)?;
         let axes = self.axes.iter().map(|(a, old)| (old.name.clone(), if a == id { size } else { old.size }));
-        let devices = self.devices.as_ref().map(|d| d.iter().map(|d| d.index() as u64).collect());
+        let devices = self.listed_devices().map(|ids| ids.iter().map(|d| d.index() as u64).collect());
         Some(Mesh::new(self.name.clone(), axes, devices))
     }
 

@@ -139,16 +139,59 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
             other => other.clone(),
         });
     }
-    let has_step = merged.iter().any(|f| matches!(f, Factor::Step(..)));
-    (has_step || holds_what_parts_hold(&merged, parts, mesh)?).then_some(merged)
+    holds_at_every_step(&merged, parts, mesh)?.then_some(merged)
 }
 
-/// Whether the merged cuts hold, at every coordinate, the product of what the parts hold. `None` if
-/// there are too many blocks to say.
-fn holds_what_parts_hold(merged: &Cuts, parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<bool> {
+/// Whether merged cuts hold what the parts hold at every step. A stream stands for its steps: storing
+/// the blocks of one together says nothing about the blocks of the other. The merged cuts have the
+/// parts' streams in the same order. What holds at the first two and the last two steps holds at all.
+fn holds_at_every_step(merged: &Cuts, parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<bool> {
+    let total: u64 = parts.iter().map(|part| part.size).product();
+    let mut counts = Vec::new();
+    let merged = stepped(merged, total, &mut counts);
+    let mut number = Vec::new();
+    let cuts: Vec<Cuts> = parts.iter().map(|part| stepped(part.cuts, part.size, &mut number)).collect();
+    let parts: Vec<Part<'_>> =
+        parts.iter().zip(&cuts).map(|(part, cuts)| Part { size: part.size, cuts }).collect();
+    let mut samples: Vec<Vec<u64>> = vec![Vec::new()];
+    for &count in &counts {
+        let mut steps = vec![0, 1, count.saturating_sub(2), count.saturating_sub(1)];
+        steps.retain(|&step| step < count);
+        steps.sort_unstable();
+        steps.dedup();
+        let longer = |sample: &Vec<u64>| -> Vec<Vec<u64>> {
+            steps.iter().map(|&step| sample.iter().copied().chain([step]).collect()).collect()
+        };
+        samples = samples.iter().flat_map(longer).collect();
+    }
+    for steps in samples {
+        if !holds_what_parts_hold(&merged, &parts, mesh, &steps)? {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// Cuts with every stream as a step of a counter of its own, numbered on from `counts`.
+fn stepped(cuts: &Cuts, size: u64, counts: &mut Vec<u64>) -> Cuts {
+    let step = |factor: &Factor| {
+        let count = match factor {
+            Factor::Step(count, _) => *count,
+            Factor::Stream(steps) => steps.count(size),
+            other => return other.clone(),
+        };
+        counts.push(count);
+        Factor::Step(count, crate::id::Id::new(counts.len() - 1))
+    };
+    cuts.iter().map(step).collect()
+}
+
+/// Whether the merged cuts hold at a step, at every coordinate, the product of what the parts hold.
+/// `None` if there are too many blocks to say.
+fn holds_what_parts_hold(merged: &Cuts, parts: &[Part<'_>], mesh: &Arc<Mesh>, steps: &[u64]) -> Option<bool> {
     let total = parts.iter().map(|part| part.size).product();
-    let merged = DimCuts::of(merged, mesh, total, &[]);
-    let cuts: Vec<DimCuts> = parts.iter().map(|p| DimCuts::of(p.cuts, mesh, p.size, &[])).collect();
+    let merged = DimCuts::of(merged, mesh, total, steps);
+    let cuts: Vec<DimCuts> = parts.iter().map(|p| DimCuts::of(p.cuts, mesh, p.size, steps)).collect();
     let mut axes: Vec<_> = merged.axes().chain(cuts.iter().flat_map(DimCuts::axes)).collect();
     axes.sort_unstable();
     axes.dedup();

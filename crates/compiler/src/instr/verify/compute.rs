@@ -6,9 +6,9 @@ use crate::diagnostic::Span;
 use crate::dtype::{DType, Number};
 use crate::id::Id;
 use crate::instr::{Arg, Compute, Fault, TensorType};
-use crate::layout::{Factor, Layout, Partial};
-use crate::mesh::AxisId;
-use crate::op::{DimUse, SpaceId};
+use crate::layout::{Factor, Partial};
+use crate::mesh::Mesh;
+use crate::op::{DimUse, Op, Passes, SpaceId, passes};
 use crate::program::{CallType, OperandType, infer};
 
 /// Checks a computation inside loops; `operands` are the types of what it works on (none for a
@@ -90,13 +90,8 @@ fn check_projection(
     groups: &[Vec<SpaceId>],
     what: impl Fn() -> String,
 ) -> Result<(), Fault> {
-    if !ty.layout.mesh().same_grid(over.layout.mesh()) {
-        // On another grid a tensor may still hold the same indices on the same devices.
-        let needed = over.space.project(over.layout, groups);
-        let needed = needed.and_then(|cuts| Layout::new(over.layout.mesh().clone(), cuts, Vec::new()));
-        if needed.is_some_and(|needed| ty.layout.same_as(&needed, &ty.sizes())) {
-            return Ok(());
-        }
+    let one_grid = ty.layout.mesh().same_grid(over.layout.mesh());
+    if !one_grid && !(ty.layout.mesh().same_devices(over.layout.mesh()) && partial_of(ty).is_empty()) {
         let (mesh, runs) = (ty.layout.mesh().name(), over.layout.mesh().name());
         return Err(Fault::new(format!("{} lives on `{mesh}`, but the operation runs on `{runs}`", what())));
     }
@@ -111,53 +106,84 @@ fn check_projection(
 }
 
 /// The result is partial over the axes that cut a combined dim, and over those that the layout of the
-/// space calls partial; operands may be partial over the latter only.
+/// space calls partial. Operands may be partial over the latter only, and only where the operation on
+/// parts gives parts of its result.
 fn check_partial<V>(
     compute: &Compute<V>,
     operands: &[Option<&TensorType>],
     result: &TensorType,
 ) -> Result<(), Fault> {
     let over = &compute.over;
-    let longer = |axis: AxisId| over.mesh().size(axis) > 1;
-    let given: Vec<Partial> = over.partial().iter().copied().filter(|p| longer(p.axis)).collect();
-    let partial_of = |ty: &TensorType| -> Vec<Partial> {
-        ty.layout.partial().iter().copied().filter(|p| longer(p.axis)).collect()
-    };
+    let given = longer(over.mesh(), over.partial());
     for (at, ty) in operands.iter().enumerate() {
         if let Some(stray) = ty.and_then(|ty| partial_of(ty).into_iter().find(|p| !given.contains(p))) {
             let axis = &over.mesh().axes()[stray.axis].name;
             return Err(Fault::new(format!("operand {} is still partial over `{axis}`", at + 1)));
         }
     }
-    let carried = |p: &Partial| operands.iter().flatten().any(|ty| partial_of(ty).contains(p));
-    if let Some(lost) = given.iter().find(|p| !carried(p)) {
-        let axis = &over.mesh().axes()[lost.axis].name;
-        return Err(Fault::new(format!("the operation is partial over `{axis}`, but no operand is")));
-    }
-    let mut expected = given;
+    let mut expected = given.clone();
     for (id, dim) in compute.space.dims.iter() {
         if let DimUse::Combined(combine) = dim.usage {
-            let axes = over.cuts()[id.index()].iter().filter_map(Factor::axis).filter(|&axis| longer(axis));
-            expected.extend(axes.map(|axis| Partial { axis, combine }));
+            let axes = over.cuts()[id.index()].iter().filter_map(Factor::axis);
+            let parts: Vec<Partial> = axes.map(|axis| Partial { axis, combine }).collect();
+            expected.extend(longer(over.mesh(), &parts));
         }
     }
     expected.sort_unstable();
     if partial_of(result) != expected {
         return Err(Fault::new("the result is not partial over just the axes that cut what is combined"));
     }
-    Ok(())
+    if expected.windows(2).any(|pair| pair[0].combine != pair[1].combine) {
+        return Err(Fault::new("the result is partial with two operators"));
+    }
+    if compute.op == Op::Linear && operands.len() == 3 && !expected.is_empty() {
+        return Err(Fault::new("the bias is added to every part of the result"));
+    }
+    check_carriers(compute, operands, &given)
 }
 
-/// The operation gives what the result is, by the type rules of programs. A partial value of a half
-/// type is held as `f32`; where one takes part, types are compared by what they are computed in.
+/// Those operands that are partial may be.
+fn check_carriers<V>(
+    compute: &Compute<V>,
+    operands: &[Option<&TensorType>],
+    given: &[Partial],
+) -> Result<(), Fault> {
+    let Some(first) = given.first() else { return Ok(()) };
+    let carries = |at: usize| operands[at].is_some_and(|ty| partial_of(ty) == given);
+    let carriers: Vec<usize> = (0..operands.len()).filter(|&at| carries(at)).collect();
+    let partial = operands.iter().flatten().filter(|ty| !partial_of(ty).is_empty()).count();
+    let allowed = carriers.first().and_then(|&at| passes(&compute.op, at, first.combine));
+    let holds = match allowed {
+        None => false,
+        Some(Passes::Alone) => carriers.len() == 1 && partial == 1,
+        Some(Passes::Together) => carriers.len() == operands.len(),
+    };
+    let name = compute.op.name();
+    holds.then_some(()).ok_or_else(|| Fault::new(format!("`{name}` of parts does not give parts of its result")))
+}
+
+/// Those that are partial over an axis longer than 1.
+fn longer(mesh: &Mesh, partial: &[Partial]) -> Vec<Partial> {
+    partial.iter().copied().filter(|p| mesh.size(p.axis) > 1).collect()
+}
+
+fn partial_of(ty: &TensorType) -> Vec<Partial> {
+    longer(ty.layout.mesh(), ty.layout.partial())
+}
+
+/// The operation gives what the result is, by the type rules of programs. What is not rounded yet (parts
+/// still to be combined, a sum whose bias is still to be added) is held wide, so types are compared by
+/// what they are computed in; but two different half types never meet.
 fn check_types<V>(
     compute: &Compute<V>,
     operands: &[Option<&TensorType>],
     result: &TensorType,
 ) -> Result<(), Fault> {
-    let tensors = || operands.iter().copied().flatten().chain([result]);
-    let wide = tensors().any(|ty| !ty.layout.partial().is_empty());
-    let stored = |dtype: DType| if wide { dtype.wide() } else { dtype };
+    let halves = operands.iter().flatten().map(|ty| ty.dtype).filter(|dtype| dtype.wide() != *dtype);
+    let halves: Vec<DType> = halves.collect();
+    if halves.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(Fault::new("operands of two half types"));
+    }
     let place = Span::default();
     let typed: Vec<(OperandType<'_>, Span)> = operands
         .iter()
@@ -169,7 +195,7 @@ fn check_types<V>(
                 (None, Arg::Value(_)) => OperandType::Number(Number::Int(0)),
                 (Some(ty), _) => {
                     let name = OPERAND_NAMES[at.min(OPERAND_NAMES.len() - 1)];
-                    OperandType::Value { name, dims: ty.names(), dtype: stored(ty.dtype) }
+                    OperandType::Value { name, dims: ty.names(), dtype: ty.dtype.wide() }
                 }
             };
             (operand, place)
@@ -178,7 +204,7 @@ fn check_types<V>(
     let names = result.names();
     let call = CallType { op: &compute.op, operands: &typed, asked: Some((&names, place)), span: place };
     let given = infer(call).map_err(|mistake| Fault::new(mistake.message))?;
-    if stored(given.dtype) != stored(result.dtype) {
+    if given.dtype.wide() != result.dtype.wide() {
         let (name, gives) = (compute.op.name(), given.dtype);
         return Err(Fault::new(format!("`{name}` gives {gives}, but its result is {}", result.dtype)));
     }

@@ -16,25 +16,16 @@ pub(crate) fn check_move<V>(
     if source.dims != target.dims {
         return Err(Fault::new("source and target do not have the same dims"));
     }
-    check_dtypes(source, target)?;
+    if source.dtype != target.dtype {
+        let (from, to) = (source.dtype, target.dtype);
+        return Err(Fault::new(format!("{from} elements move to where {to} is stored")));
+    }
     let reduced = reduced(&source.layout, &target.layout);
     check_reduction(moved, &source.layout, &reduced)?;
     check_group(moved, &source.layout, &target.layout)?;
     match moved.kind {
         Kind::Local => check_copy(source, target, counters),
         kind => check_pieces(kind, source, target),
-    }
-}
-
-/// Only what is partial may be held wider than what it becomes.
-fn check_dtypes(source: &TensorType, target: &TensorType) -> Result<(), Fault> {
-    let (from, to) = (source.dtype, target.dtype);
-    let rounds = !source.layout.partial().is_empty() && from == to.wide();
-    let widens = !target.layout.partial().is_empty() && to == from.wide();
-    if from == to || rounds || widens {
-        Ok(())
-    } else {
-        Err(Fault::new(format!("{from} elements move to where {to} is stored")))
     }
 }
 

@@ -22,16 +22,32 @@ pub(super) struct Over<'a> {
 
 impl Over<'_> {
     /// The first dim of a tensor, made of the given space dims, whose pieces are not what the layout
-    /// of the space says, with a device where they are not. Both layouts are on one grid.
+    /// of the space says, with a device where they are not. Both layouts are on the same devices.
     pub fn differs(&self, ty: &TensorType, groups: &[Vec<SpaceId>]) -> Option<(usize, DeviceId)> {
+        let one_grid = ty.layout.mesh().same_grid(self.layout.mesh());
         groups.iter().enumerate().find_map(|(dim, group)| {
-            let coords = self.dim_differs(ty, dim, group)?;
-            let mesh = self.layout.mesh();
-            Some((dim, mesh.device_at(mesh.place(&coords))))
+            let device =
+                if one_grid { self.dim_differs(ty, dim, group) } else { self.differs_on(ty, dim, group) };
+            Some((dim, device?))
         })
     }
 
-    fn dim_differs(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<Coords> {
+    /// On two grids: device by device.
+    fn differs_on(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<DeviceId> {
+        let (own, runs) = (ty.layout.mesh(), self.layout.mesh());
+        let factors = group.iter().flat_map(|id| &self.layout.cuts()[id.index()]).chain(&ty.layout.cuts()[dim]);
+        sampled_steps(factors, self.counters).iter().find_map(|steps| {
+            let held = DimCuts::new(&ty.layout, dim, ty.dims[dim].1, steps);
+            let parts: Vec<Part> = group.iter().map(|&id| Part::new(self, id, steps)).collect();
+            own.devices().zip(0..).find_map(|(device, place)| {
+                let expected = product(&parts, &runs.coords(runs.place_of(device)?));
+                (*held.at(&own.coords(place)) != expected).then_some(device)
+            })
+        })
+    }
+
+    /// On one grid: along the axes that matter.
+    fn dim_differs(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<DeviceId> {
         let size = ty.dims[dim].1;
         if let [id] = group
             && ty.layout.plain_cuts(dim, size) == self.layout.plain_cuts(id.index(), size)
@@ -46,7 +62,10 @@ impl Over<'_> {
         sampled_steps(factors(), self.counters).iter().find_map(|steps| {
             let held = DimCuts::new(&ty.layout, dim, size, steps);
             let parts: Vec<Part> = group.iter().map(|&id| Part::new(self, id, steps)).collect();
-            self.layout.mesh().coords_over(&axes).find(|coords| *held.at(coords) != product(&parts, coords))
+            let mesh = self.layout.mesh();
+            let mut all = mesh.coords_over(&axes);
+            let coords = all.find(|coords| *held.at(coords) != product(&parts, coords))?;
+            Some(mesh.device_at(mesh.place(&coords)))
         })
     }
 }
