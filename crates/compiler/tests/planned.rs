@@ -98,8 +98,12 @@ fn layout(random: &mut Random, dims: &[&str], home: usize) -> String {
             _ => {}
         }
     }
-    let mut parts: Vec<String> =
-        dims.iter().zip(&cuts).filter(|(_, cuts)| !cuts.is_empty()).map(|(dim, cuts)| format!("{dim}{cuts}")).collect();
+    let mut parts: Vec<String> = dims
+        .iter()
+        .zip(&cuts)
+        .filter(|(_, cuts)| !cuts.is_empty())
+        .map(|(dim, cuts)| format!("{dim}{cuts}"))
+        .collect();
     if !partial.is_empty() {
         parts.push(format!("partial({})", partial.join(", ")));
     }
@@ -124,7 +128,6 @@ fn placement(random: &mut Random, program: &Program) -> String {
 fn random_placements_give_verified_programs_that_read_back() {
     let (alone, mistakes) = parse_file(PROGRAM, &[]);
     assert!(mistakes.is_empty(), "{mistakes}");
-    let mut planned = 0;
     for seed in 1..=PLANS {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let placement = placement(&mut random, &alone.programs[0]);
@@ -134,7 +137,6 @@ fn random_placements_give_verified_programs_that_read_back() {
         let program = &file.programs[0];
         let sizes = [("b", 2), ("s", 5 + seed % 3), ("e", 4), ("h", 6)];
         let sizes = Sizes::bind(program, sizes).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        eprintln!("seed {seed}\n{placement}");
         let plan = match compile(program, Some(&file.placements[0]), &sizes, &Options::default()) {
             Ok(plan) => plan,
             Err(mistakes) => panic!("seed {seed}: {mistakes}\n{placement}"),
@@ -143,10 +145,8 @@ fn random_placements_give_verified_programs_that_read_back() {
         assert_eq!(parse_local(&local).as_ref(), Ok(&plan.local), "seed {seed}");
         assert_eq!(parse_host(&host).as_ref(), Ok(&plan.host), "seed {seed}");
         assert!(peak_bytes(&plan.host) <= plan.host.arena, "seed {seed}");
-        planned += 1;
     }
-    assert_eq!(planned, PLANS);
 }
 
 /// How many placements are drawn.
-const PLANS: u64 = 60;
+const PLANS: u64 = 40;

@@ -75,10 +75,31 @@ impl<'a> Question<'a> {
         meshes.into_iter().flat_map(|mesh| self.ways_on(mesh)).collect()
     }
 
+    /// The ways on one mesh. Where the steps that are asked for cannot be followed (a merged dim's steps
+    /// are no blocks of its parts), the operation runs at once.
     fn ways_on(&self, mesh: &Arc<Mesh>) -> Vec<Way> {
-        let asks = self.asks(mesh);
+        let mut asks = self.asks(mesh);
+        let ways = self.ways_of(&asks, mesh);
+        if ways.iter().any(|way| self.can_run(way)) {
+            return ways;
+        }
+        for ask in &mut asks {
+            ask.cuts = self.without_streams(std::mem::take(&mut ask.cuts));
+        }
+        self.ways_of(&asks, mesh)
+    }
+
+    /// Whether result and operands can be laid out as the way needs them.
+    fn can_run(&self, way: &Way) -> bool {
+        let operands = &self.space.operands;
+        self.space.result_layout(&way.over).is_some()
+            && operands.iter().all(|dims| self.space.project(&way.over, dims).is_some())
+    }
+
+    /// Every combination of what is asked for.
+    fn ways_of(&self, asks: &[Ask], mesh: &Arc<Mesh>) -> Vec<Way> {
         let mut options: Vec<Vec<Cuts>> =
-            self.space.dims.keys().map(|dim| self.options(&asks, dim.index())).collect();
+            self.space.dims.keys().map(|dim| self.options(asks, dim.index())).collect();
         let ways = options.iter().map(Vec::len).try_fold(1, usize::checked_mul);
         if ways.is_none_or(|n| n > MOST_WAYS) {
             options.iter_mut().for_each(|of_dim| of_dim.truncate(2));
@@ -133,10 +154,15 @@ impl<'a> Question<'a> {
             let cuts = if is_input { self.without_streams(cuts) } else { cuts };
             asks.push(Ask { who: Asker::Operand(k), cuts });
         }
-        if let Some(wanted) = self.wanted
-            && let Some(cuts) = self.space.lift(wanted.cuts(), mesh, &self.space.result)
-        {
-            asks.push(Ask { who: Asker::Result, cuts });
+        if let Some(wanted) = self.wanted {
+            // On another grid only the result's steps say something.
+            let one_grid = wanted.mesh().same_grid(mesh);
+            let kept = |factor: &&Factor| one_grid || factor.is_stream();
+            let wanted: Vec<Cuts> =
+                wanted.cuts().iter().map(|cuts| cuts.iter().filter(kept).cloned().collect()).collect();
+            if let Some(cuts) = self.space.lift(&wanted, mesh, &self.space.result) {
+                asks.push(Ask { who: Asker::Result, cuts });
+            }
         }
         for ask in &mut asks {
             for (dim, cuts) in self.space.dims.values().zip(&mut ask.cuts) {

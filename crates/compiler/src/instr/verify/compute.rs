@@ -159,7 +159,9 @@ fn check_carriers<V>(
         Some(Passes::Together) => carriers.len() == operands.len(),
     };
     let name = compute.op.name();
-    holds.then_some(()).ok_or_else(|| Fault::new(format!("`{name}` of parts does not give parts of its result")))
+    holds
+        .then_some(())
+        .ok_or_else(|| Fault::new(format!("`{name}` of parts does not give parts of its result")))
 }
 
 /// Those that are partial over an axis longer than 1.

@@ -35,7 +35,8 @@ impl Over<'_> {
     /// On two grids: device by device.
     fn differs_on(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<DeviceId> {
         let (own, runs) = (ty.layout.mesh(), self.layout.mesh());
-        let factors = group.iter().flat_map(|id| &self.layout.cuts()[id.index()]).chain(&ty.layout.cuts()[dim]);
+        let factors =
+            group.iter().flat_map(|id| &self.layout.cuts()[id.index()]).chain(&ty.layout.cuts()[dim]);
         sampled_steps(factors, self.counters).iter().find_map(|steps| {
             let held = DimCuts::new(&ty.layout, dim, ty.dims[dim].1, steps);
             let parts: Vec<Part> = group.iter().map(|&id| Part::new(self, id, steps)).collect();
