@@ -2,7 +2,7 @@
 
 use crate::instantiate::{InstrId, Tasks};
 use shardweave_compiler::host::StreamId;
-use shardweave_compiler::id::Id;
+use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::Kind;
 use shardweave_compiler::mesh::DeviceId;
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ pub struct Recording {
     pub moves: Vec<MoveRecord>,
     /// What each device did when, device by device, each in its own order.
     pub events: Vec<Event>,
+    /// The instructions, as they stand in the host program; none if nothing was recorded.
+    pub instrs: Table<InstrId, String>,
 }
 
 /// The bytes of one move instruction, all its steps together.
@@ -135,7 +137,8 @@ impl Recorder {
             let sent = sent.remove(&instr).unwrap_or_else(|| vec![0; tasks.used.len()]);
             Some(MoveRecord { instr, text: row.text.clone(), kind: row.kind?, sent })
         });
-        Recording { moves: moves.collect(), events }
+        let instrs = tasks.instrs.values().map(|row| row.text.clone());
+        Recording { moves: moves.collect(), events, instrs: instrs.collect() }
     }
 }
 
