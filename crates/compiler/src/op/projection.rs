@@ -128,7 +128,7 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
         merged.push(match factor {
             Factor::Sizes(axis, sizes) => Factor::Sizes(*axis, sizes.iter().map(|n| n * inner).collect()),
             // Uneven ceil pieces of the part are given pieces of the merged dim.
-            Factor::Axis(axis) if last == 0 && place == 0 && parts[last].size % mesh.size(*axis) != 0 => {
+            Factor::Axis(axis) if last == 0 && place == 0 && !parts[last].size.is_multiple_of(mesh.size(*axis)) => {
                 let piece = parts[last].size.div_ceil(mesh.size(*axis));
                 let at = |n: u64| (n * piece).min(parts[last].size) * inner;
                 Factor::Sizes(*axis, (0..mesh.size(*axis)).map(|n| at(n + 1) - at(n)).collect())

@@ -80,7 +80,7 @@ impl<'a> Question<'a> {
     fn ways_on(&self, mesh: &Arc<Mesh>) -> Vec<Way> {
         let mut asks = self.asks(mesh);
         let ways = self.ways_of(&asks, mesh);
-        if ways.iter().any(|way| self.can_run(way)) {
+        if !ways.is_empty() {
             return ways;
         }
         for ask in &mut asks {
@@ -89,14 +89,14 @@ impl<'a> Question<'a> {
         self.ways_of(&asks, mesh)
     }
 
-    /// Whether result and operands can be laid out as the way needs them.
-    fn can_run(&self, way: &Way) -> bool {
+    /// Whether result and operands can be laid out as a layout of the space says.
+    fn can_run(&self, over: &Layout) -> bool {
         let operands = &self.space.operands;
-        self.space.result_layout(&way.over).is_some()
-            && operands.iter().all(|dims| self.space.project(&way.over, dims).is_some())
+        self.space.result_layout(over).is_some()
+            && operands.iter().all(|dims| self.space.project(over, dims).is_some())
     }
 
-    /// Every combination of what is asked for.
+    /// Every combination of what is asked for in which the operation can run.
     fn ways_of(&self, asks: &[Ask], mesh: &Arc<Mesh>) -> Vec<Way> {
         let mut options: Vec<Vec<Cuts>> =
             self.space.dims.keys().map(|dim| self.options(asks, dim.index())).collect();
@@ -104,13 +104,15 @@ impl<'a> Question<'a> {
         if ways.is_none_or(|n| n > MOST_WAYS) {
             options.iter_mut().for_each(|of_dim| of_dim.truncate(2));
         }
-        let unopposed = self.unopposed(&asks, mesh);
+        let unopposed = self.unopposed(asks, mesh);
         let mut ways = Vec::new();
         for (partial, carriers) in self.passing(mesh) {
             for_each_combination(&options, &mut Vec::new(), &mut |cuts| {
-                if let Some(over) = Layout::new(mesh.clone(), cuts.to_vec(), partial.clone()) {
-                    ways.push(Way { over, carriers: carriers.clone() });
-                }
+                let over = Layout::new(mesh.clone(), cuts.to_vec(), partial.clone());
+                ways.extend(
+                    over.filter(|over| self.can_run(over))
+                        .map(|over| Way { over, carriers: carriers.clone() }),
+                );
             });
         }
         let takes = |way: &Way| unopposed.iter().all(|&(axis, dim)| way.over.cuts_by(axis) == Some(dim));
@@ -128,7 +130,8 @@ impl<'a> Question<'a> {
             .flat_map(|layout| layout.partial().iter().map(|p| p.axis))
             .collect();
         let dims_of = |axis: AxisId| -> Vec<usize> {
-            let asked = |dim: &usize| asks.iter().any(|ask| ask.cuts[*dim].iter().any(|f| f.axis() == Some(axis)));
+            let asked =
+                |dim: &usize| asks.iter().any(|ask| ask.cuts[*dim].iter().any(|f| f.axis() == Some(axis)));
             (0..self.space.dims.len()).filter(asked).collect()
         };
         let axes = mesh.axes().keys().filter(|axis| !parts.contains(axis));
@@ -168,7 +171,9 @@ impl<'a> Question<'a> {
             for (dim, cuts) in self.space.dims.values().zip(&mut ask.cuts) {
                 match dim.usage {
                     DimUse::Whole => cuts.clear(),
-                    DimUse::Combined(_) => cuts.iter_mut().for_each(|factor| *factor = stored(factor, dim.size)),
+                    DimUse::Combined(_) => {
+                        cuts.iter_mut().for_each(|factor| *factor = stored(factor, dim.size))
+                    }
                     DimUse::Kept => {}
                 }
             }
@@ -194,7 +199,10 @@ impl<'a> Question<'a> {
     fn options(&self, asks: &[Ask], dim: usize) -> Vec<Cuts> {
         let streams = |ask: &Ask| ask.cuts[dim].iter().filter(|f| f.is_stream()).cloned().collect::<Cuts>();
         let streamed = |of_result: bool| {
-            asks.iter().filter(move |ask| (ask.who == Asker::Result) == of_result).map(streams).find(|s| !s.is_empty())
+            asks.iter()
+                .filter(move |ask| (ask.who == Asker::Result) == of_result)
+                .map(streams)
+                .find(|s| !s.is_empty())
         };
         let (asked, inherited) = (streamed(true), streamed(false));
         let result_has_no_stream = asked.is_none();

@@ -47,6 +47,9 @@ impl Fetch {
     }
 }
 
+/// A source piece of one dim, by its coordinates, and the runs that the target's piece shares with it.
+type Sharing = (Coords, Vec<Overlap>);
+
 /// What `device` fetches in a move from `source` to `target` at a step, in this order. Fetches that
 /// would take nothing are left out; nothing at all if the device is not in the target's mesh.
 pub fn fetches(source: &TensorType, target: &TensorType, device: DeviceId, steps: &[u64]) -> Vec<Fetch> {
@@ -60,7 +63,7 @@ pub fn fetches(source: &TensorType, target: &TensorType, device: DeviceId, steps
     let mesh = source.layout.mesh();
     let mut coords = counterpart(&source.layout, &target.layout, device);
     // Per dim: every source piece that shares something, as (coordinates along the dim's axes, runs).
-    let dims: Vec<(Vec<AxisId>, Vec<(Coords, Vec<Overlap>)>)> = (0..source.layout.ndim())
+    let dims: Vec<(Vec<AxisId>, Vec<Sharing>)> = (0..source.layout.ndim())
         .map(|dim| {
             let cuts = DimCuts::new(&source.layout, dim, sizes[dim], steps);
             let axes: Vec<AxisId> = cuts.axes().collect();

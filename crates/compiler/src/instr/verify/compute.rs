@@ -90,8 +90,9 @@ fn check_projection(
     groups: &[Vec<SpaceId>],
     what: impl Fn() -> String,
 ) -> Result<(), Fault> {
-    let one_grid = ty.layout.mesh().same_grid(over.layout.mesh());
-    if !one_grid && !(ty.layout.mesh().same_devices(over.layout.mesh()) && partial_of(ty).is_empty()) {
+    let (lives, runs) = (ty.layout.mesh(), over.layout.mesh());
+    let elsewhere = !lives.same_devices(runs) || !partial_of(ty).is_empty();
+    if !lives.same_grid(runs) && elsewhere {
         let (mesh, runs) = (ty.layout.mesh().name(), over.layout.mesh().name());
         return Err(Fault::new(format!("{} lives on `{mesh}`, but the operation runs on `{runs}`", what())));
     }
