@@ -237,8 +237,18 @@ impl Lower<'_> {
         }
     }
 
-    /// The operand in the result's layout; step by step if that has streams.
+    /// The operand in the result's layout; step by step if that has streams. What is new has the
+    /// result's name, so that its own moves are told under it.
     fn reshard(&mut self, value: ValueId, operand: ValueId, target: &Layout, plan: &OpPlan) -> LocalId {
+        let known = self.values.len();
+        let id = self.resharded(value, operand, target, plan);
+        if id.index() >= known {
+            self.values[id].name.clone_from(&self.program.values[value].name);
+        }
+        id
+    }
+
+    fn resharded(&mut self, value: ValueId, operand: ValueId, target: &Layout, plan: &OpPlan) -> LocalId {
         let sizes = self.operand_sizes(operand);
         let streams = target.streams(&sizes);
         let (from, how) = self.cheapest(operand, target, target.step_count(&sizes));
