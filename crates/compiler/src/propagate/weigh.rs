@@ -21,6 +21,7 @@ pub(super) struct Weighed {
     pub result: Route,
     pub time_us: f64,
     pub bytes_total: u64,
+    /// The pieces of all operands and the result, before and after their moves.
     memory: u64,
     /// Whether each operand communicates, in the order of claims.
     moved: Vec<bool>,
@@ -34,9 +35,10 @@ impl Weighed {
         Weighed { way, natural, moves, result, time_us: 0.0, bytes_total, memory: 0, moved: Vec::new() }
     }
 
-    /// The order in which ways are preferred.
+    /// The order in which ways are preferred. Times count in whole nanoseconds: what a few elements more
+    /// or less take decides nothing.
     pub fn cheaper(&self, other: &Weighed) -> Ordering {
-        let rounded = |weighed: &Weighed| (weighed.time_us * 1e6).round();
+        let rounded = |weighed: &Weighed| (weighed.time_us * 1e3).round();
         rounded(self)
             .total_cmp(&rounded(other))
             .then(self.bytes_total.cmp(&other.bytes_total))
@@ -80,10 +82,14 @@ impl Question<'_> {
             let steps = if need.has_stream() { steps } else { 1 };
             let routes = self.at_hand[operand].iter().map(|from| {
                 let source = typed(self.program, sizes, operand, from);
-                route(&source, &need, cost)
+                let route = route(&source, &need, cost);
+                (source, route)
             });
-            let best = routes.min_by(|a, b| a.time_us(cost, steps).total_cmp(&b.time_us(cost, steps)));
-            let Some(best) = best else { continue };
+            let best = routes.min_by(|a, b| a.1.time_us(cost, steps).total_cmp(&b.1.time_us(cost, steps)));
+            let Some((source, best)) = best else { continue };
+            if !best.legs.is_empty() {
+                memory = memory.saturating_add(largest_piece(&source));
+            }
             time_us += best.time_us(cost, steps);
             bytes_total = bytes_total.saturating_add(best.bytes_total());
             moved.push(best.communicates());
@@ -96,6 +102,9 @@ impl Question<'_> {
         // A partial result that nobody has placed will have to be combined sooner or later.
         let target = self.wanted.cloned().unwrap_or_else(|| natural.combined());
         let result = route(&result_type, &target, cost);
+        if !result.legs.is_empty() {
+            memory = memory.saturating_add(largest_piece(&typed(self.program, sizes, self.value, &target)));
+        }
         time_us += result.time_us(cost, steps);
         bytes_total = bytes_total.saturating_add(result.bytes_total());
         let extents = way.over.largest_piece(&self.space_sizes());
