@@ -1,1 +1,19 @@
-//! How Shardweave is tested.
+//! How Shardweave is proved right.
+//!
+//! Each part has its own tests in `tests/`:
+//!
+//! * [`case`]: cases as data. A weave file whose comments say what the plan and the values have to be;
+//!   [`run_case_file`] runs one, `cases/` has them all.
+//! * [`agree()`]: the reference, the lockstep executor and the threads give the same numbers, and send the
+//!   bytes that the plan promises.
+//! * [`forms`]: every form prints and parses back to the same thing.
+#![forbid(unsafe_code)]
+
+pub mod case;
+mod exactness;
+mod agree;
+pub mod forms;
+
+pub use agree::{Agreed, Disagreement, Trial, agree};
+pub use case::{Outcome, run_case_file};
+pub use exactness::{Exactness, exactness};

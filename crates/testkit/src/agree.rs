@@ -1,0 +1,181 @@
+//! Three answers that have to be the same: the reference, all devices in one thread, one thread each.
+//!
+//! ```text
+//!   program, inputs ──▶ reference                                    one device, f64, no layouts
+//!   + placement     ──▶ compile ──▶ lockstep, threads                equal to it, and to each other bit for bit
+//!                          └──▶ explain ══ what the recorder counted while they ran
+//! ```
+
+use crate::exactness::{Exactness, exactness};
+use shardweave_compiler::compile::{self, Plan, compile};
+use shardweave_compiler::diagnostic::Diagnostics;
+use shardweave_compiler::placement::Placement;
+use shardweave_compiler::program::{Program, Sizes, ValueId};
+use shardweave_runtime::compare::compare;
+use shardweave_runtime::execute::{Backend, Record, Recording};
+use shardweave_runtime::reference::{self, Values};
+use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::tensor::Tensor;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A program on a placement, with all that it needs to run.
+pub struct Trial<'a> {
+    /// What to compute.
+    pub program: &'a Program,
+    /// Where; without it on one device.
+    pub placement: Option<&'a Placement>,
+    /// The sizes of its dims.
+    pub sizes: &'a Sizes,
+    /// The inputs that its outputs need, and maybe others.
+    pub inputs: &'a BTreeMap<ValueId, Tensor>,
+}
+
+/// What all answers agree on.
+pub struct Agreed {
+    /// The plan that ran.
+    pub plan: Plan,
+    /// Every value of the program, from the reference.
+    pub values: Values,
+}
+
+/// Why there is no such answer.
+#[derive(Debug)]
+pub enum Disagreement {
+    /// The program does not compile.
+    Compile(Diagnostics),
+    /// An answer is missing or differs: which, and how.
+    Differs(String),
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Disagreement::Compile(diagnostics) => write!(f, "it does not compile: {diagnostics}"),
+            Disagreement::Differs(how) => f.write_str(how),
+        }
+    }
+}
+
+/// Compiles and runs a program in every way there is, and compares all answers, and the bytes that were
+/// sent with those that the plan promises.
+pub fn agree(trial: &Trial<'_>) -> Result<Agreed, Disagreement> {
+    let Trial { program, placement, sizes, inputs } = trial;
+    let plan = compile(program, *placement, sizes, &compile::Options::default());
+    let plan = plan.map_err(Disagreement::Compile)?;
+    let differs = |what: &str, how: String| Disagreement::Differs(format!("{what}: {how}"));
+    let values = reference::evaluate(program, sizes, inputs)
+        .map_err(|error| differs("the reference fails", error.to_string()))?;
+    let mut first: Option<Vec<(String, Tensor)>> = None;
+    for (name, backend) in [("lockstep", Backend::Lockstep), ("threads", Backend::Threads)] {
+        let (outputs, recording) = run(&plan, trial, backend).map_err(|error| differs(name, error))?;
+        compare_with_reference(trial, &outputs, &values).map_err(|how| differs(name, how))?;
+        compare_bytes(&plan, &recording).map_err(|how| differs(name, how))?;
+        match &first {
+            None => first = Some(outputs),
+            Some(first) => same_bits(first, &outputs)
+                .map_err(|output| differs(&output, "lockstep and threads differ in their bits".into()))?,
+        }
+    }
+    Ok(Agreed { plan, values })
+}
+
+/// The inputs that a program asks for, by name.
+fn inputs_of(trial: &Trial<'_>) -> Inputs {
+    let needed = trial.program.needed();
+    let given = trial.inputs.iter().filter(|(id, _)| needed[**id]);
+    given.fold(Inputs::new(), |inputs, (id, tensor)| {
+        inputs.with(trial.program.values[*id].name.clone(), tensor.clone())
+    })
+}
+
+fn run(
+    plan: &Plan,
+    trial: &Trial<'_>,
+    backend: Backend,
+) -> Result<(Vec<(String, Tensor)>, Recording), String> {
+    let options = Options { backend, record: Record::Bytes, ..Options::default() };
+    let mut session = Session::from_plan(plan.clone(), options).map_err(|error| error.to_string())?;
+    let inputs = inputs_of(trial);
+    let outputs = session.run(&inputs).map_err(|error| error.to_string())?.into_vec();
+    let recording = session.recording().clone();
+    // The arenas are dirty now: what is not written before it is read shows.
+    let again = session.run(&inputs).map_err(|error| format!("the second run: {error}"))?.into_vec();
+    same_bits(&outputs, &again).map_err(|output| format!("{output}: the second run gives other bits"))?;
+    Ok((outputs, recording))
+}
+
+fn compare_with_reference(
+    trial: &Trial<'_>,
+    outputs: &[(String, Tensor)],
+    values: &Values,
+) -> Result<(), String> {
+    let program = trial.program;
+    let exactness = exactness(program, trial.inputs);
+    let names: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
+    let wanted: Vec<&str> = program.outputs.iter().map(|&id| program.values[id].name.as_str()).collect();
+    if names != wanted {
+        return Err(format!("the outputs are {names:?}, not {wanted:?}"));
+    }
+    for (&id, (name, output)) in program.outputs.iter().zip(outputs) {
+        let reference = values.get(id).expect("the reference has every output");
+        if (output.dtype(), output.shape()) != (reference.dtype(), reference.shape()) {
+            return Err(format!("{name} is {output:?}, not {reference:?}"));
+        }
+        let comparison = compare(output, reference);
+        let right = match exactness[id] {
+            Exactness::Loose => comparison.ok,
+            Exactness::Whole | Exactness::Fraction => comparison.max_abs == 0.0,
+        };
+        if !right {
+            return Err(format!("{name} differs from the reference: {}", differences(output, reference)));
+        }
+    }
+    Ok(())
+}
+
+/// The first elements that differ.
+fn differences(output: &Tensor, reference: &Tensor) -> String {
+    const MOST: usize = 6;
+    let (found, wanted) = (crate::case::fill::numbers(output), crate::case::fill::numbers(reference));
+    let differ = |x: f64, y: f64| x != y && !(x.is_nan() && y.is_nan());
+    let all = found.iter().zip(&wanted).enumerate().filter(|(_, (x, y))| differ(**x, **y));
+    let shown: Vec<String> =
+        all.clone().take(MOST).map(|(at, (x, y))| format!("[{at}] {x} instead of {y}")).collect();
+    format!("{} of {} elements, {}", all.count(), found.len(), shown.join(", "))
+}
+
+/// The name of the first output whose bytes differ.
+fn same_bits(first: &[(String, Tensor)], second: &[(String, Tensor)]) -> Result<(), String> {
+    let mut pairs = first.iter().zip(second);
+    match pairs.find(|((_, a), (_, b))| a.bytes() != b.bytes()) {
+        None => Ok(()),
+        Some(((name, _), _)) => Err(name.clone()),
+    }
+}
+
+/// Whether each collective sent what the plan says.
+fn compare_bytes(plan: &Plan, recording: &Recording) -> Result<(), String> {
+    let planned = &plan.report.collectives;
+    let ran: Vec<_> = recording.moves.iter().filter(|one| one.kind.communicates()).collect();
+    if planned.len() != ran.len() {
+        return Err(format!("{} collectives are planned, {} run", planned.len(), ran.len()));
+    }
+    for (planned, ran) in planned.iter().zip(ran) {
+        let (most, total) = (ran.most(), ran.total());
+        if (planned.kind, planned.bytes_per_device, planned.bytes_total) != (ran.kind, most, total) {
+            return Err(format!(
+                "{} of {} is planned to send {} bytes a device and {} in all, `{}` sends {most} and {total}",
+                planned.kind.name(),
+                planned.value,
+                planned.bytes_per_device,
+                planned.bytes_total,
+                ran.text,
+            ));
+        }
+    }
+    if let Some(copy) = recording.moves.iter().find(|one| !one.kind.communicates() && one.total() > 0) {
+        return Err(format!("`{}` is no collective and sends {} bytes", copy.text, copy.total()));
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! Every file of `cases/` comes out as it says.
+
+use shardweave_testkit::run_case_file;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
+}
+
+macro_rules! files {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let outcome = run_case_file(&folder().join(concat!(stringify!($name), ".weave")));
+                assert!(outcome.failures.is_empty(), "{outcome}");
+                assert!(outcome.runs > 0);
+            }
+        )*
+
+        const FILES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+files! { linear pieces meshes collectives views propagate stream documents numbers errors }
+
+#[test]
+fn no_file_is_forgotten() {
+    let entries = std::fs::read_dir(folder()).expect("the folder of cases is there");
+    let found: BTreeSet<String> = entries
+        .map(|entry| entry.expect("its entries can be read").path())
+        .map(|path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(found, FILES.iter().map(|name| name.to_string()).collect());
+}
