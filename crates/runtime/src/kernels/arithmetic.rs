@@ -35,18 +35,19 @@ pub(super) trait Arithmetic: Wide {
 macro_rules! floats {
     ($($float:ident),*) => {$(
         impl Arithmetic for $float {
+            #[inline(always)]
             fn map(map: Map, x: &[$float], y: &mut [$float]) {
                 match map {
                     Map::Neg => one(x, y, |x| -x),
                     Map::Abs => one(x, y, |x| x.abs()),
-                    Map::Exp => one(x, y, |x| x.exp()),
+                    Map::Exp => one(x, y, Real::exp),
                     Map::Log => one(x, y, |x| x.ln()),
                     Map::Sqrt => one(x, y, |x| x.sqrt()),
                     Map::Rsqrt => one(x, y, |x| 1.0 / x.sqrt()),
                     Map::Square => one(x, y, |x| x * x),
                     Map::Sin => one(x, y, |x| x.sin()),
                     Map::Cos => one(x, y, |x| x.cos()),
-                    Map::Tanh => one(x, y, |x| x.tanh()),
+                    Map::Tanh => one(x, y, Real::tanh),
                     Map::Sigmoid => one(x, y, Real::sigmoid),
                     Map::Relu => one(x, y, |x| if x <= 0.0 { 0.0 } else { x }),
                     Map::Silu => one(x, y, |x| x * x.sigmoid()),
@@ -56,6 +57,7 @@ macro_rules! floats {
                 }
             }
 
+            #[inline(always)]
             fn zip(zip: Zip, a: &[$float], b: &[$float], y: &mut [$float]) {
                 match zip {
                     Zip::Add => each(a, b, y, |a, b| a + b),
@@ -69,33 +71,28 @@ macro_rules! floats {
                 }
             }
 
+            #[inline(always)]
             fn plus(self, other: $float) -> $float {
                 self + other
             }
+            #[inline(always)]
             fn times(self, other: $float) -> $float {
                 self * other
             }
+            // Selections instead of branches, so that loops are vectorised.
+            #[inline(always)]
             fn larger(self, other: $float) -> $float {
-                if self > other {
-                    self
-                } else if other > self {
-                    other
-                } else if self == other {
-                    $float::from_bits(self.to_bits() & other.to_bits())
-                } else {
-                    self + other
-                }
+                let larger = if self > other { self } else { other };
+                let both = $float::from_bits(self.to_bits() & other.to_bits());
+                let larger = if self == other { both } else { larger };
+                if self.is_nan() { self } else { larger }
             }
+            #[inline(always)]
             fn smaller(self, other: $float) -> $float {
-                if self < other {
-                    self
-                } else if other < self {
-                    other
-                } else if self == other {
-                    $float::from_bits(self.to_bits() | other.to_bits())
-                } else {
-                    self + other
-                }
+                let smaller = if self < other { self } else { other };
+                let either = $float::from_bits(self.to_bits() | other.to_bits());
+                let smaller = if self == other { either } else { smaller };
+                if self.is_nan() { self } else { smaller }
             }
             fn divide(self, count: f64) -> $float {
                 self / count as $float
@@ -112,6 +109,7 @@ floats!(f32, f64);
 macro_rules! integers {
     ($($int:ident),*) => {$(
         impl Arithmetic for $int {
+            #[inline(always)]
             fn map(map: Map, x: &[$int], y: &mut [$int]) {
                 match map {
                     Map::Neg => one(x, y, $int::wrapping_neg),
@@ -122,6 +120,7 @@ macro_rules! integers {
                 }
             }
 
+            #[inline(always)]
             fn zip(zip: Zip, a: &[$int], b: &[$int], y: &mut [$int]) {
                 match zip {
                     Zip::Add => each(a, b, y, $int::wrapping_add),
@@ -133,9 +132,11 @@ macro_rules! integers {
                 }
             }
 
+            #[inline(always)]
             fn plus(self, other: $int) -> $int {
                 self.wrapping_add(other)
             }
+            #[inline(always)]
             fn times(self, other: $int) -> $int {
                 self.wrapping_mul(other)
             }
@@ -196,6 +197,7 @@ impl Arithmetic for u8 {
 }
 
 /// `y = f(x)` for each element.
+#[inline(always)]
 fn one<T: Copy>(x: &[T], y: &mut [T], f: impl Fn(T) -> T) {
     for (y, &x) in y.iter_mut().zip(x) {
         *y = f(x);

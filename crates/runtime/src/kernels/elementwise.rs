@@ -2,6 +2,7 @@
 
 use super::arithmetic::Arithmetic;
 use super::tile::{Feed, tiles};
+use super::vectors::vectorised;
 use super::walk::Frame;
 use super::wide::{Sink, Wide, with_wide};
 use super::{Input, Output};
@@ -16,7 +17,7 @@ pub(super) fn map(frame: &Frame<'_>, map: Map, x: &Input<'_>, out: Output<'_>) {
         let mut buffer = Vec::new();
         for tile in tiles(frame.result.len()) {
             let x = x.tile(&tile);
-            sink.run(tile.start, tile.len(), &mut buffer, |y| T::map(map, x, y));
+            sink.run(tile.start, tile.len(), &mut buffer, |y| map_tile(map, x, y));
         }
     });
 }
@@ -38,7 +39,7 @@ fn arithmetic<T: Arithmetic>(frame: &Frame<'_>, zip: Zip, operands: &[Input<'_>]
     let mut buffer = Vec::new();
     for tile in tiles(frame.result.len()) {
         let (a, b) = (a.tile(&tile), b.tile(&tile));
-        sink.run(tile.start, tile.len(), &mut buffer, |y| T::zip(zip, a, b, y));
+        sink.run(tile.start, tile.len(), &mut buffer, |y| zip_tile(zip, a, b, y));
     }
 }
 
@@ -51,15 +52,29 @@ fn compare<T: Wide>(frame: &Frame<'_>, zip: Zip, operands: &[Input<'_>], out: Ou
     }
 }
 
-fn compare_tile<T: Wide>(zip: Zip, a: &[T], b: &[T], y: &mut [u8]) {
-    match zip {
-        Zip::Less => each(a, b, y, |a, b| u8::from(a < b)),
-        Zip::LessEqual => each(a, b, y, |a, b| u8::from(a <= b)),
-        Zip::Greater => each(a, b, y, |a, b| u8::from(a > b)),
-        Zip::GreaterEqual => each(a, b, y, |a, b| u8::from(a >= b)),
-        Zip::Equal => each(a, b, y, |a, b| u8::from(a == b)),
-        Zip::NotEqual => each(a, b, y, |a, b| u8::from(a != b)),
-        other => unreachable!("{other:?} is no comparison"),
+vectorised! {
+    fn compare_tile<T: Wide>(zip: Zip, a: &[T], b: &[T], y: &mut [u8]) {
+        match zip {
+            Zip::Less => each(a, b, y, |a, b| u8::from(a < b)),
+            Zip::LessEqual => each(a, b, y, |a, b| u8::from(a <= b)),
+            Zip::Greater => each(a, b, y, |a, b| u8::from(a > b)),
+            Zip::GreaterEqual => each(a, b, y, |a, b| u8::from(a >= b)),
+            Zip::Equal => each(a, b, y, |a, b| u8::from(a == b)),
+            Zip::NotEqual => each(a, b, y, |a, b| u8::from(a != b)),
+            other => unreachable!("{other:?} is no comparison"),
+        }
+    }
+}
+
+vectorised! {
+    fn map_tile<T: Arithmetic>(map: Map, x: &[T], y: &mut [T]) {
+        T::map(map, x, y);
+    }
+}
+
+vectorised! {
+    fn zip_tile<T: Arithmetic>(zip: Zip, a: &[T], b: &[T], y: &mut [T]) {
+        T::zip(zip, a, b, y);
     }
 }
 
@@ -91,6 +106,7 @@ pub(super) fn full(frame: &Frame<'_>, number: Number, dtype: DType, out: Output<
 }
 
 /// `y = f(a, b)` for each element.
+#[inline(always)]
 pub(super) fn each<A: Copy, Y>(a: &[A], b: &[A], y: &mut [Y], f: impl Fn(A, A) -> Y) {
     for (y, (&a, &b)) in y.iter_mut().zip(a.iter().zip(b)) {
         *y = f(a, b);

@@ -21,12 +21,14 @@ mod combine;
 mod contract;
 mod copy;
 mod elementwise;
+mod exponential;
 mod float;
 mod lane;
 mod lookup;
 mod product;
 mod reduce;
 mod tile;
+mod vectors;
 mod walk;
 mod wide;
 

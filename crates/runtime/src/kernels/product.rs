@@ -1,10 +1,11 @@
 //! Matrix products: one small trait before the crate that does them.
 //!
-//! This is the only file of the kernels with `unsafe`: the crate takes pointers and strides. Products
+//! `unsafe`: the crate takes pointers and strides. Products
 //! of few rows are done here: packing, which the crate does, costs more than it saves there.
 
 use super::float::Real;
 use super::reduce::{Add, fold_run};
+use super::vectors::vectorised;
 
 /// A matrix inside a slice: element `(i, j)` is at `start + i * rows + j * columns`.
 #[derive(Clone, Copy)]
@@ -121,25 +122,35 @@ fn dots<T: Product>(size: Size, a: (&[T], Strides), b: (&[T], Strides), c: (&mut
 
 /// A sum of products, never -0: in 16 lanes, in blocks that are added up in halves.
 fn dot<T: Product>(a: &[T], b: &[T]) -> T {
-    const LANES: usize = 16;
     const SHORT: usize = 1024;
     if a.len() > SHORT {
         let half = (a.len() / 2).next_multiple_of(LANES);
         return dot(&a[..half], &b[..half]) + dot(&a[half..], &b[half..]);
     }
-    let mut lanes = [T::real(0.0); LANES];
-    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest = a.remainder().iter().zip(b.remainder());
-    for (a, b) in a.zip(b) {
-        for lane in 0..LANES {
-            lanes[lane] += a[lane] * b[lane];
-        }
-    }
-    for (lane, (&a, &b)) in lanes.iter_mut().zip(rest) {
-        *lane += a * b;
-    }
-    fold_run::<T, Add>(&lanes)
+    short_dot(a, b)
 }
+
+const LANES: usize = 16;
+
+vectorised! {
+    fn short_dot<T: Product>(a: &[T], b: &[T]) -> T {
+        let mut lanes = [T::real(0.0); LANES];
+        let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+        let rest = a.remainder().iter().zip(b.remainder());
+        for (a, b) in a.zip(b) {
+            for lane in 0..LANES {
+                lanes[lane] += a[lane] * b[lane];
+            }
+        }
+        for (lane, (&a, &b)) in lanes.iter_mut().zip(rest) {
+            *lane += a * b;
+        }
+        fold_run::<T, Add>(&lanes)
+    }
+}
+
+/// Columns that are worked on together, so that the sums stay in registers and the first cache.
+const WIDTH: usize = 128;
 
 /// `b` lies along `n`: rows of `b`, scaled and added up.
 fn sums_of_rows<T: Product>(
@@ -149,21 +160,28 @@ fn sums_of_rows<T: Product>(
     c: (&mut [T], Strides),
     onto: Onto,
 ) {
-    const WIDTH: usize = 128;
     for first in (0..size.n).step_by(WIDTH) {
         let width = WIDTH.min(size.n - first);
         let mut sums = [[T::real(0.0); WIDTH]; FEW];
         for k in 0..size.k {
             let row = &b.0[b.1.start + k * b.1.rows + first..][..width];
-            for (i, sums) in sums[..size.m].iter_mut().enumerate() {
-                let factor = a.0[a.1.start + i * a.1.rows + k * a.1.columns];
-                sums[..width].iter_mut().zip(row).for_each(|(sum, &x)| *sum += factor * x);
-            }
+            let factor = |i: usize| a.0[a.1.start + i * a.1.rows + k * a.1.columns];
+            let factors: [T; FEW] =
+                std::array::from_fn(|i| if i < size.m { factor(i) } else { T::real(0.0) });
+            add_scaled(&mut sums[..size.m], &factors, row);
         }
         for (i, sums) in sums[..size.m].iter().enumerate() {
             for (j, &sum) in sums[..width].iter().enumerate() {
                 put(&mut c.0[c.1.start + i * c.1.rows + (first + j) * c.1.columns], sum, onto);
             }
+        }
+    }
+}
+
+vectorised! {
+    fn add_scaled<T: Product>(sums: &mut [[T; WIDTH]], factors: &[T; FEW], row: &[T]) {
+        for (sums, &factor) in sums.iter_mut().zip(factors) {
+            sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += factor * x);
         }
     }
 }

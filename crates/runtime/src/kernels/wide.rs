@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn numbers_take_the_type_first() {
-        assert_eq!(f32::from_number(Number::Float(0.1), DType::Bf16), 0.10009765625);
+        assert_eq!(f32::from_number(Number::Float(0.1), DType::Bf16), 0.100_097_656);
         assert_eq!(f32::from_number(Number::Float(0.1), DType::F32), 0.1);
         assert_eq!(f32::from_number(Number::Int(16_777_217), DType::F32), 16_777_216.0);
         assert_eq!(i32::from_number(Number::Int(-7), DType::I32), -7);

@@ -134,6 +134,9 @@ impl Array {
 
     /// The array with the given dims: in their order, repeated along those it does not have.
     pub fn spread(&self, dims: &[(String, usize)]) -> Array {
+        if self.dims == dims {
+            return self.clone();
+        }
         let steps: Vec<usize> = dims.iter().map(|(name, _)| self.step(name)).collect();
         Array { dims: dims.to_vec(), numbers: self.pick(positions(dims, &steps, 0)) }
     }

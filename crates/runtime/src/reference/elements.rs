@@ -78,12 +78,30 @@ pub(super) fn compare<T: PartialOrd>(zip: Zip, a: T, b: T) -> bool {
     }
 }
 
-/// The larger; NaN if one is NaN.
+/// The larger; NaN if one is NaN; 0 rather than -0.
 pub(super) fn maximum(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+    match a.partial_cmp(&b) {
+        None => f64::NAN,
+        Some(_) => {
+            if a.total_cmp(&b).is_gt() {
+                a
+            } else {
+                b
+            }
+        }
+    }
 }
 
-/// The smaller; NaN if one is NaN.
+/// The smaller; NaN if one is NaN; -0 rather than 0.
 pub(super) fn minimum(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
+    match a.partial_cmp(&b) {
+        None => f64::NAN,
+        Some(_) => {
+            if a.total_cmp(&b).is_lt() {
+                a
+            } else {
+                b
+            }
+        }
+    }
 }

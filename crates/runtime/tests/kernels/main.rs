@@ -1,5 +1,6 @@
 //! The kernels and the reference against written numbers, against each other, and cut against whole.
 
+mod errors;
 mod operations;
 mod pieces;
 mod programs;
