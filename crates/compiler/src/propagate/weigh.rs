@@ -88,7 +88,7 @@ impl Question<'_> {
             let best = routes.min_by(|a, b| a.1.time_us(cost, steps).total_cmp(&b.1.time_us(cost, steps)));
             let Some((source, best)) = best else { continue };
             if !best.legs.is_empty() {
-                memory = memory.saturating_add(largest_piece(&source));
+                memory = memory.saturating_add(largest_piece_bytes(&source));
             }
             time_us += best.time_us(cost, steps);
             bytes_total = bytes_total.saturating_add(best.bytes_total());
@@ -103,7 +103,7 @@ impl Question<'_> {
         let target = self.wanted.cloned().unwrap_or_else(|| natural.combined());
         let result = route(&result_type, &target, cost);
         if !result.legs.is_empty() {
-            memory = memory.saturating_add(largest_piece(&typed(self.program, sizes, self.value, &target)));
+            memory = memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, self.value, &target)));
         }
         time_us += result.time_us(cost, steps);
         bytes_total = bytes_total.saturating_add(result.bytes_total());
