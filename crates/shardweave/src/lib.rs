@@ -70,3 +70,8 @@ pub use shardweave_runtime::execute::{Backend, RunError};
 pub use shardweave_runtime::files;
 pub use shardweave_runtime::session::{Inputs, Options, Outputs, Session};
 pub use shardweave_runtime::tensor::{ArraySource, Tensor};
+
+/// The Rust blocks of the tour run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tour.md")]
+mod tour {}
