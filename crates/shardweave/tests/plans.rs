@@ -196,6 +196,21 @@ fn the_cost_of_links_and_flops_can_be_given() {
 }
 
 #[test]
+fn threads_deliver_as_the_link_would_and_say_so() {
+    let bench = Bench::with(LAYER);
+    // The one gather brings 48 bytes to each device.
+    let json = bench.run("run p.weave --random 1 --link 50000,1 --json").exits(0).json();
+    let time = json["time_ms"]["first_run"].as_f64().expect("a time");
+    assert!((50.0..1000.0).contains(&time), "{time} ms");
+    assert!(json["notes"].to_string().contains("50000 us and 1 GB/s"), "{}", json["notes"]);
+    let told = bench.run("run p.weave --random 1 --link 50000,1").exits(0).prints(&["50000 us and 1 GB/s"]);
+    assert!(told.stderr.is_empty());
+    let json = bench.run("run p.weave --random 1 --link 50000,1 --on lockstep --json").exits(0).json();
+    assert!(json["time_ms"]["first_run"].as_f64().expect("a time") < 50.0);
+    assert!(!json["notes"].to_string().contains("50000 us"));
+}
+
+#[test]
 fn every_form_is_printed_and_those_of_the_language_are_read_back() {
     let bench = Bench::with(LAYER);
     let emit =

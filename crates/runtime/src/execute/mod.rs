@@ -13,10 +13,12 @@
 //! program order, of the lowest device. Everybody comes to an end: a lane finishes, fails, or stops.
 
 mod error;
+mod link;
 mod record;
 
 pub use crate::instantiate::{InstrId, Streams};
 pub use error::{Failure, How, RunError, Stuck};
+pub use link::Link;
 pub use record::{Doing, Event, MoveRecord, Record, Recording};
 pub(crate) use record::{Log, Recorder};
 
@@ -30,6 +32,7 @@ use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What runs a program's devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,6 +57,8 @@ pub(crate) struct Job {
     pub arenas: Arc<Arenas>,
     pub recorder: Recorder,
     pub probe: Option<Arc<dyn Probe>>,
+    /// Copies from other devices take as long as over this link.
+    pub link: Option<Link>,
 }
 
 /// How lanes meet.
@@ -154,7 +159,12 @@ impl<'a> Walk<'a> {
     }
 
     fn copy(&mut self, task: &Task, copy: &Copy) {
+        let start = self.job.link.map(|link| (link, Instant::now()));
         copy_pieces(&self.job.arenas, self.lane.device, copy);
+        if let Some((link, start)) = start {
+            let others = copy.transfers.iter().filter(|transfer| transfer.from != self.lane.device);
+            link.deliver(start, others.map(|transfer| transfer.runs.bytes() as u64).sum());
+        }
         if let Some(log) = &mut self.log {
             let instr = self.job.tasks.turns[task.turn].instr;
             for transfer in copy.transfers.iter().filter(|transfer| transfer.from != self.lane.device) {

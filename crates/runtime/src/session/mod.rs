@@ -16,7 +16,7 @@ mod memory;
 pub use io::{Inputs, Outputs};
 
 use crate::arena::Arenas;
-use crate::execute::{Backend, Job, Probe, Record, Recorder, Recording, RunError, Streams};
+use crate::execute::{Backend, Job, Link, Probe, Record, Recorder, Recording, RunError, Streams};
 use crate::instantiate::LaneId;
 use crate::lockstep;
 use crate::tensor::ArraySource;
@@ -54,6 +54,8 @@ pub struct Options {
     pub record: Record,
     /// Is told of everything that devices do.
     pub probe: Option<Arc<dyn Probe>>,
+    /// Threads deliver as devices with this link between them would.
+    pub link: Option<Link>,
 }
 
 impl Default for Options {
@@ -67,6 +69,7 @@ impl Default for Options {
             memory: None,
             record: Record::default(),
             probe: None,
+            link: None,
         }
     }
 }
@@ -197,6 +200,7 @@ impl Session {
             arenas: self.arenas.clone(),
             recorder: Recorder::new(self.options.record),
             probe: self.options.probe.clone(),
+            link: self.options.link.filter(|_| self.options.backend == Backend::Threads),
         });
         let ran = self.executor.execute(&job);
         self.recording = job.recorder.finish(&loaded.tasks);

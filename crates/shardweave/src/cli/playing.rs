@@ -46,7 +46,11 @@ fn on_devices(
     backend: execute::Backend,
 ) -> Result<Ran, Diagnostics> {
     let record = if args.trace.is_some() { Record::Times } else { Record::Nothing };
-    let options = Options { backend, record, ..Options::default() };
+    let link = args.target.link.map(|link| execute::Link {
+        latency_us: link.latency_us,
+        bytes_per_us: link.gigabytes_per_second * 1e3,
+    });
+    let options = Options { backend, record, link, ..Options::default() };
     let mut session = Session::from_plan(plan.clone(), options).map_err(faults::of_session)?;
     let mut inputs = Inputs::new();
     for (value, source) in sources.iter() {

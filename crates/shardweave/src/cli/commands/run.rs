@@ -101,8 +101,15 @@ fn tell(
             file: targets.file_of(output).map(ToOwned::to_owned),
         }
     });
+    let mut plan_report = plan.report.clone();
+    if let (Some(link), Backend::Threads) = (args.target.link, args.on) {
+        plan_report.notes.push(format!(
+            "the threads deliver as a link with {} us and {} GB/s between two devices would",
+            link.latency_us, link.gigabytes_per_second
+        ));
+    }
     let report = RunReport {
-        report: plan.report.clone(),
+        report: plan_report,
         outputs: outputs.collect(),
         check: checked.map(|checked| checked.report.clone()),
         times: Times {

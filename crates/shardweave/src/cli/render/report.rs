@@ -15,10 +15,12 @@ pub fn explanation(report: &Report) -> String {
         text.push_str(&format!("\n{}", alternatives(report)));
     }
     text.push_str(&format!("\n{}", needs(report)));
-    for note in &report.notes {
-        text.push_str(&wrapped("note: ", note));
-    }
-    text
+    text + &notes(report)
+}
+
+/// What else is worth knowing.
+pub fn notes(report: &Report) -> String {
+    report.notes.iter().map(|note| wrapped("note: ", note)).collect()
 }
 
 /// `mlp, placement megatron, on 8 devices (dp = 2, tp = 4)`.

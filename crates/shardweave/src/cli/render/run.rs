@@ -1,7 +1,7 @@
 //! What a run gave, for people and for programs.
 
 use super::json::{explanation, sizes};
-use super::report::{explanation as plan_text, title};
+use super::report::{explanation as plan_text, notes, title};
 use super::table::{Column, dims, table};
 use serde_json::{Map, Value, json};
 use shardweave_compiler::report::Report;
@@ -81,7 +81,7 @@ impl RunReport {
     /// What `run` prints.
     pub fn text(&self) -> String {
         let mut text = match self.told {
-            Told::Title => title(&self.report) + "\n",
+            Told::Title => title(&self.report) + "\n" + &notes(&self.report),
             Told::Plan => plan_text(&self.report),
         };
         text.push_str(&format!("\n{}", outputs(&self.outputs)));
