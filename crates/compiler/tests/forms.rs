@@ -4,7 +4,8 @@
 //! edit, and a part of the reason that must be given.
 
 use shardweave_compiler::host::{self, Fault, HostProgram, parse_host};
-use shardweave_compiler::local::{self, LocalProgram, parse_local};
+use shardweave_compiler::id::Id;
+use shardweave_compiler::local::{self, LocalId, LocalInstr, LocalProgram, parse_local};
 use shardweave_compiler::schedule;
 use std::path::{Path, PathBuf};
 
@@ -330,8 +331,13 @@ fn broken_local_programs_are_refused() {
             "%7 is used after the loop that it is defined in",
         ),
         ("pipelined", "mul(%6, -0.5)", "mul(%3, -0.5)", "%3 is used while its loop still fills it"),
-        ("pipelined", "  %8 t:", "  %3 <- copy %4\n  %8 t:", "%3 is defined twice"),
-        ("pipelined", "    %3 <- copy %6\n", "    %3 <- copy %6\n    %2 <- copy %2\n", "%2 is defined twice"),
+        ("pipelined", "  %8 t:", "  %3 <- copy %4\n  %8 t:", "%3 is not a result of a loop around the line"),
+        (
+            "pipelined",
+            "    %3 <- copy %6\n",
+            "    %3 <- copy %6\n    %2 <- copy %2\n",
+            "%2 is not a result of a loop around the line",
+        ),
         ("pipelined", "output t = %8", "output y = %8", "output `y` stands twice"),
         ("pipelined", "output t = %8", "output t = %9", "there is no %9"),
         // loops
@@ -416,4 +422,22 @@ fn broken_local_programs_are_refused() {
         Err(mistakes) => Some(Fault::new(mistakes.to_string())),
     };
     assert_refused("local", mutations, verify);
+}
+
+/// What the text cannot say: a move into a value that something else defines.
+#[test]
+fn a_value_is_defined_once() {
+    let mut program = local_of(&read("pipelined.local"));
+    for instr in &mut program.body {
+        let LocalInstr::Loop(steps) = instr else { continue };
+        for inner in &mut steps.body {
+            if let LocalInstr::Move(moved) = inner
+                && steps.results.contains(&moved.target)
+            {
+                moved.target = LocalId::new(2);
+            }
+        }
+    }
+    let fault = local::verify(&program).expect_err("%2 is defined by `full`");
+    assert_eq!(fault.reason, "%2 is defined twice");
 }

@@ -24,7 +24,7 @@ pub fn parse_local(text: &str) -> Result<LocalProgram, Diagnostics> {
     read_form(text, |reader| {
         reader.cursor.expect_word("local")?;
         let (name, place) = reader.cursor.name("the name of a program")?;
-        let mut local = LocalReader { values: BTreeMap::new(), outputs: Vec::new() };
+        let mut local = LocalReader { values: BTreeMap::new(), filled: Vec::new(), outputs: Vec::new() };
         let body = local.block(reader, 0)?;
         let values = dense(local.values)
             .map_err(|hole| reader.mistake(place, format!("{hole} is not defined, but later ones are")))?;
@@ -43,6 +43,8 @@ impl FromStr for LocalProgram {
 /// What was read so far.
 struct LocalReader {
     values: BTreeMap<LocalId, LocalValue>,
+    /// The results of the loops around the line.
+    filled: Vec<LocalId>,
     outputs: Vec<(String, LocalId)>,
 }
 
@@ -95,23 +97,33 @@ impl LocalReader {
         }
         let mut results = Vec::new();
         let mut body = Vec::new();
+        let outside = self.filled.len();
         if depth == MOST_DEPTH {
             return Err(reader.cursor.unexpected("fewer loops inside loops"));
         }
         reader.lines(&mut |reader| {
             if reader.cursor.eat_word("result").is_some() {
-                results.push(self.define(reader)?.0);
+                let result = self.define(reader)?.0;
+                results.push(result);
+                self.filled.push(result);
                 return Ok(());
             }
             self.line(reader, depth + 1, &mut body)
         })?;
+        self.filled.truncate(outside);
         Ok(LocalInstr::Loop(LocalLoop { counters, results, body, overlap }))
     }
 
     /// `%4 y0: f32[...] at ... = linear(%3, %1) over ...`, or `%2 <- copy %4`.
     fn instr(&mut self, reader: &mut FormReader<'_>) -> Result<LocalInstr, Reported> {
         if reader.cursor.peek_second().kind == Kind::Mark("<-") {
+            let place = reader.cursor.peek().span();
             let target = reader.value()?;
+            if !self.filled.contains(&target) {
+                return Err(
+                    reader.mistake(place, format!("{target} is not a result of a loop around the line"))
+                );
+            }
             reader.cursor.expect("<-")?;
             return Ok(LocalInstr::Move(reader.moved(target)?));
         }

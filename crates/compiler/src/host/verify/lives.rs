@@ -11,7 +11,7 @@
 use super::order::{Order, Stamp};
 use crate::host::{Action, Buffer, BufferId, HostProgram, Role, StreamId};
 use crate::id::Table;
-use crate::instr::verify::groups_meet;
+use crate::instr::verify::{added_axes, groups_meet};
 use crate::instr::{Arg, Compute, Fault, Move, TensorType};
 use crate::layout::{IndexSet, Region, box_intersection, is_empty_box};
 use crate::mesh::DeviceId;
@@ -28,6 +28,7 @@ struct Access<'a> {
     kind: Use,
     stamp: Stamp,
     action: &'a Action,
+    /// What is touched.
     elements: Vec<IndexSet>,
 }
 
@@ -181,7 +182,8 @@ impl<'a> Lives<'a> {
         for (id, kind) in operands.chain([(compute.result, Use::Write)]) {
             let ty = &self.program.buffers[id].ty;
             let elements = ty.layout.reach(&ty.sizes(), steps);
-            self.access(id, Access { kind, stamp, action, elements }, steps)?;
+            let written = if kind == Use::Write { elements.clone() } else { Vec::new() };
+            self.access(id, Access { kind, stamp, action, elements }, written, steps)?;
         }
         Ok(())
     }
@@ -195,20 +197,29 @@ impl<'a> Lives<'a> {
     ) -> Result<(), Fault> {
         let [source, target] = [moved.source, moved.target].map(|id| &self.program.buffers[id].ty);
         let sizes = source.sizes();
-        let elements =
-            box_intersection(&source.layout.reach(&sizes, steps), &target.layout.reach(&sizes, steps));
-        let access = |kind| Access { kind, stamp, action, elements: elements.clone() };
-        self.access(moved.source, access(Use::Read), steps)?;
-        self.access(moved.target, access(Use::Write), steps)?;
+        let whole = target.layout.reach(&sizes, steps);
+        let both = box_intersection(&source.layout.reach(&sizes, steps), &whole);
+        // Where an axis becomes partial, all but its first devices fill their piece with the identity.
+        let filled = !added_axes(&source.layout, &target.layout).is_empty();
+        let touched = if filled { whole } else { both.clone() };
+        let access = |kind, elements| Access { kind, stamp, action, elements };
+        self.access(moved.source, access(Use::Read, both.clone()), Vec::new(), steps)?;
+        self.access(moved.target, access(Use::Write, touched), both, steps)?;
         if moved.kind.communicates() { self.meet(moved, stamp, action) } else { Ok(()) }
     }
 
-    /// Compares an access with those before it, and keeps it.
-    fn access(&mut self, id: BufferId, new: Access<'a>, steps: &[Range<u64>]) -> Result<(), Fault> {
+    /// Compares an access with those before it, and keeps it; `written` are elements that it gives.
+    fn access(
+        &mut self,
+        id: BufferId,
+        new: Access<'a>,
+        written: Vec<IndexSet>,
+        steps: &[Range<u64>],
+    ) -> Result<(), Fault> {
         let Some(mut life) = self.alive[id].take() else { return Err(self.not_alive(id)) };
         let checked = self.compare(id, &life, &new, steps);
         if new.kind == Use::Write {
-            life.written.add(new.elements.clone());
+            life.written.add(written);
         }
         life.accesses.retain(|old| {
             let after = self.order.is_before(old.stamp, new.stamp.stream);

@@ -24,8 +24,9 @@
 //! projections) is compared coordinate by coordinate, along the axes that matter.
 //!
 //! **Why peers are safe.** A move starts on a device when those it reads from have reached it, and ends
-//! when all who read from the device are done. So what others do to a device's buffers happens inside
-//! the device's own move, and the device's own order protects it.
+//! when all who read from the device are done; devices write to their own target only. So what others
+//! read of a device's source (or of its target, where they pass on what was combined there) they read
+//! inside the device's own move, and the device's own order protects it.
 //!
 //! **Why nobody waits for ever.** Each instruction waits only for what was enqueued before it: the one
 //! before it on its stream, a recording that stands before its wait (checked), and the same move on

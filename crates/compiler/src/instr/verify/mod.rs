@@ -12,7 +12,7 @@ mod moves;
 mod projection;
 
 pub(crate) use compute::check_compute;
-pub(crate) use moves::{check_move, groups_meet};
+pub(crate) use moves::{added_axes, check_move, groups_meet};
 
 use super::{Fault, TensorType};
 use crate::id::Id;

@@ -20,7 +20,7 @@ pub(crate) fn check_move<V>(
         let (from, to) = (source.dtype, target.dtype);
         return Err(Fault::new(format!("{from} elements move to where {to} is stored")));
     }
-    let reduced = reduced(&source.layout, &target.layout);
+    let reduced = partial_only_in(&source.layout, &target.layout);
     check_reduction(moved, &source.layout, &reduced)?;
     check_group(moved, &source.layout, &target.layout)?;
     match moved.kind {
@@ -29,12 +29,17 @@ pub(crate) fn check_move<V>(
     }
 }
 
-/// The axes (longer than 1) that are partial in the source and not in the target.
-fn reduced(source: &Layout, target: &Layout) -> Vec<AxisId> {
-    let same_grid = source.mesh().same_grid(target.mesh());
-    let stays = |p| same_grid && target.partial().contains(p);
-    let reduced = source.partial().iter().filter(|p| source.mesh().size(p.axis) > 1 && !stays(p));
-    reduced.map(|p| p.axis).collect()
+/// The axes (longer than 1) that are partial in the target and not in the source.
+pub(crate) fn added_axes(source: &Layout, target: &Layout) -> Vec<AxisId> {
+    partial_only_in(target, source)
+}
+
+/// The axes (longer than 1) that are partial in one layout and not in the other.
+fn partial_only_in(layout: &Layout, other: &Layout) -> Vec<AxisId> {
+    let one_grid = layout.mesh().same_grid(other.mesh());
+    let stays = |p| one_grid && other.partial().contains(p);
+    let partial = layout.partial().iter().filter(|p| layout.mesh().size(p.axis) > 1 && !stays(p));
+    partial.map(|p| p.axis).collect()
 }
 
 fn check_reduction<V>(moved: &Move<V>, source: &Layout, reduced: &[AxisId]) -> Result<(), Fault> {
@@ -148,9 +153,7 @@ fn dim_is_own(from: &Layout, to: &Layout, dim: usize, size: u64, steps: &[u64], 
 fn is_filled(from: &Layout, to: &Layout, device: DeviceId) -> bool {
     let Some(place) = to.mesh().place_of(device) else { return false };
     let coords = to.mesh().coords(place);
-    let same_grid = from.mesh().same_grid(to.mesh());
-    let stays = |p| same_grid && from.partial().contains(p);
-    to.partial().iter().any(|p| !stays(p) && coords.along(p.axis) != 0)
+    added_axes(from, to).into_iter().any(|axis| coords.along(axis) != 0)
 }
 
 /// Whether some two devices take part in one group of each of two moves.
