@@ -98,7 +98,7 @@ impl Walk<'_> {
 
     fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)]) {
         let traffic = Traffic::in_loop(self.ty(moved.source), self.ty(moved.target), counters);
-        let steps = counters.iter().map(|(_, steps)| steps).product();
+        let steps = counters.iter().map(|(_, steps)| *steps).fold(1, u64::saturating_mul);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,
             value: self.local.values[moved.source].name.clone(),

@@ -158,7 +158,7 @@ impl Reader {
         let read = read_mesh(cursor);
         if let Some((name, span)) = named {
             let thing = read.as_ref().ok().map(|(mesh, _)| Arc::new(mesh.clone()));
-            define(cursor, "mesh", &mut self.meshes, &mut self.mesh_order, name, Named { span, thing });
+            define(cursor, "meshes", &mut self.meshes, &mut self.mesh_order, name, Named { span, thing });
         }
         read.map(drop)
     }
@@ -175,7 +175,7 @@ impl Reader {
         if let Some((name, span)) = named {
             define(
                 cursor,
-                "program",
+                "programs",
                 &mut self.programs,
                 &mut self.program_order,
                 name,
@@ -193,7 +193,7 @@ impl Reader {
         if let Kind::Name(name) = cursor.peek().kind {
             let named = Named { span: cursor.peek().span(), thing: Some(()) };
             let mut order = Vec::new();
-            define(cursor, "placement", &mut self.placement_names, &mut order, name.to_string(), named);
+            define(cursor, "placements", &mut self.placement_names, &mut order, name.to_string(), named);
         }
         cursor.skip_definition();
     }
@@ -278,7 +278,7 @@ fn define<T>(
 ) {
     match names.get(&name) {
         Some(first) => {
-            let message = format!("there are two {what}s {}", quote(&name)).replace("meshs", "meshes");
+            let message = format!("the name {} is given to two {what}", quote(&name));
             let mistake = Diagnostic::at(Code::DuplicateName, new.span, message);
             cursor.report(mistake.related(first.span, "first here").help("give one of them another name"));
         }

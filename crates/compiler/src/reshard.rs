@@ -41,13 +41,13 @@ pub struct Route {
 impl Route {
     /// Microseconds under the one cost, if each move runs in so many steps.
     pub fn time_us(&self, cost: &Cost, steps: u64) -> f64 {
-        let time = |leg: &Leg| cost.time_us(0, leg.traffic.messages * steps, leg.traffic.bytes_per_device);
+        let time = |leg: &Leg| cost.time_us(0, leg.traffic.messages.saturating_mul(steps), leg.traffic.bytes_per_device);
         self.legs.iter().map(time).sum()
     }
 
     /// Bytes sent by all devices.
     pub fn bytes_total(&self) -> u64 {
-        self.legs.iter().map(|leg| leg.traffic.bytes_total).sum()
+        self.legs.iter().map(|leg| leg.traffic.bytes_total).fold(0, u64::saturating_add)
     }
 
     /// Whether devices exchange anything.

@@ -104,6 +104,11 @@ impl IndexSet {
     }
 }
 
+/// How many elements a piece has; at most `u64::MAX`.
+pub fn volume(piece: &[IndexSet]) -> u64 {
+    piece.iter().map(IndexSet::count).fold(1, u64::saturating_mul)
+}
+
 /// A run of indices that two pieces share: where it lies in each, and how long it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overlap {

@@ -25,7 +25,7 @@ mod region;
 mod text;
 
 pub use stream::Stream;
-pub use index_set::{IndexSet, Overlap, overlap};
+pub use index_set::{IndexSet, Overlap, overlap, volume};
 pub use parse::{LayoutScope, Lookup, Writer, parse_layout};
 pub use piece::{DimCuts, Place};
 pub use region::{Region, box_intersection, is_empty_box};

@@ -41,9 +41,9 @@ fn held(factors: &[Factor], mesh: &Mesh, size: u64, place: Place<'_>) -> IndexSe
             Factor::Step(count, step) => pick(&blocks, *count, place.steps[step.index()]),
             Factor::Sizes(axis, sizes) => {
                 let coord = place.coords.along(*axis) as usize;
-                let before: u64 = sizes[..coord].iter().sum();
-                let clip = |block: (u64, u64), n: u64| (block.0 + n).min(block.1);
-                blocks.iter().map(|&b| (clip(b, before), clip(b, before + sizes[coord]))).collect()
+                let before = sizes[..coord].iter().copied().fold(0, u64::saturating_add);
+                let clip = |block: (u64, u64), n: u64| block.0.saturating_add(n).min(block.1);
+                blocks.iter().map(|&b| (clip(b, before), clip(b, before.saturating_add(sizes[coord])))).collect()
             }
             Factor::Local(count) => split(&blocks, *count),
             Factor::Stream(steps) => split(&blocks, steps.count(size)),

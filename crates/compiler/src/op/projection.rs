@@ -114,7 +114,7 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
     };
     let mut merged: Cuts = Vec::new();
     for part in &parts[..last] {
-        let pieces: u64 = part.cuts.iter().map(|f| count(f, mesh, part.size)).product();
+        let pieces = part.cuts.iter().map(|f| count(f, mesh, part.size)).fold(1, u64::saturating_mul);
         if pieces == 0 || part.size % pieces != 0 {
             return None;
         }
@@ -123,14 +123,14 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
             merged.push(Factor::Local(part.size / pieces));
         }
     }
-    let inner: u64 = parts[last + 1..].iter().map(|part| part.size).product();
+    let inner = parts[last + 1..].iter().map(|part| part.size).fold(1, u64::saturating_mul);
     for (place, factor) in parts[last].cuts.iter().enumerate() {
         merged.push(match factor {
-            Factor::Sizes(axis, sizes) => Factor::Sizes(*axis, sizes.iter().map(|n| n * inner).collect()),
+            Factor::Sizes(axis, sizes) => Factor::Sizes(*axis, sizes.iter().map(|n| n.saturating_mul(inner)).collect()),
             // Uneven ceil pieces of the part are given pieces of the merged dim.
             Factor::Axis(axis) if last == 0 && place == 0 && !parts[last].size.is_multiple_of(mesh.size(*axis)) => {
                 let piece = parts[last].size.div_ceil(mesh.size(*axis));
-                let at = |n: u64| (n * piece).min(parts[last].size) * inner;
+                let at = |n: u64| n.saturating_mul(piece).min(parts[last].size).saturating_mul(inner);
                 Factor::Sizes(*axis, (0..mesh.size(*axis)).map(|n| at(n + 1) - at(n)).collect())
             }
             Factor::Stream(steps) => {
@@ -232,7 +232,7 @@ fn same_pieces(a: &Cuts, b: &Cuts, mesh: &Arc<Mesh>, size: u64) -> bool {
 
 /// Deals the factors of a merged dim out to its parts, outermost first, as long as they divide.
 fn split(cuts: &Cuts, sizes: &[u64], mesh: &Arc<Mesh>) -> Option<Vec<Cuts>> {
-    let total: u64 = sizes.iter().product();
+    let total = sizes.iter().copied().fold(1, u64::saturating_mul);
     let mut parts: Vec<Cuts> = vec![Vec::new(); sizes.len()];
     let mut part = 0;
     let mut rest = *sizes.first()?;
@@ -241,7 +241,7 @@ fn split(cuts: &Cuts, sizes: &[u64], mesh: &Arc<Mesh>) -> Option<Vec<Cuts>> {
             part += 1;
             rest = sizes[part];
         }
-        let inner: u64 = sizes[part + 1..].iter().product();
+        let inner = sizes[part + 1..].iter().copied().fold(1, u64::saturating_mul);
         let n = count(factor, mesh, total);
         if let Factor::Sizes(axis, given) = factor {
             if inner == 0 || given.iter().any(|g| g % inner != 0) {

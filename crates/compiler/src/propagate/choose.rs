@@ -9,7 +9,7 @@ use super::ways::{Question, Way};
 use super::weigh::Weighed;
 use super::{OpPlan, Placed, PlacedValue, typed};
 use crate::cost::Cost;
-use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
 use crate::id::Table;
 use crate::layout::{Factor, Layout, Steps};
 use crate::mesh::Mesh;
@@ -19,6 +19,10 @@ use crate::program::{Operand, Program, Sizes, ValueId};
 use crate::report::Alternative;
 use crate::reshard::{Route, route};
 use std::sync::Arc;
+
+/// An operation runs in at most so many steps, all its streams together: every step is an entry of
+/// every device's list of tasks.
+const MOST_STEPS: u64 = 1 << 20;
 
 /// Of the ways that were not taken, so many are told for each operation.
 const ALTERNATIVES: usize = 3;
@@ -84,12 +88,16 @@ impl Choose<'_> {
             Op::Reshard => (self.reshard(&question, wanted), Vec::new()),
             _ => question.best(self.sizes, self.cost),
         };
+        let steps = best.way.over.step_count(&question.space_sizes());
         let conflict = conflict(&question, &best.way.over);
         let told = others.iter().filter_map(|other| alternative(&question, &best, other));
         let told: Vec<Alternative> = told.take(ALTERNATIVES).collect();
         let because = self.because(value, &space, &best, conflict.as_deref());
         if self.placement.is_some_and(|placement| placement.strict) && !matches!(apply.op, Op::Reshard) {
             self.refuse_communication(value, &best, &because);
+        }
+        if steps > MOST_STEPS {
+            self.refuse_steps(value, steps);
         }
         self.alternatives.extend(told);
         if let Some(conflict) = conflict {
@@ -132,6 +140,17 @@ impl Choose<'_> {
                 format!("{op} of {name} runs over {over} ({conflict})")
             }
         }
+    }
+
+    fn refuse_steps(&mut self, value: ValueId, steps: u64) {
+        let v = &self.program.values[value];
+        let place = self.placement.and_then(|placement| Some(placement.entry(value)?.span));
+        let name = quote(&v.name);
+        let message = format!("the streams of {name} make {steps} steps together, more than {MOST_STEPS}");
+        self.errors.push(
+            Diagnostic::at(Code::BadCut, place.unwrap_or(v.span), message)
+                .help("stream fewer dims, or with smaller counts"),
+        );
     }
 
     /// A strict placement lets nothing communicate but reshards.

@@ -21,7 +21,7 @@ use crate::op::{DimUse, Op, Passes, Space, passes};
 use crate::program::{Apply, Operand, Program, ValueId};
 use std::sync::Arc;
 
-/// If there are more combinations than this, dims keep only their first two options.
+/// More combinations than this are not tried.
 const MOST_WAYS: usize = 512;
 
 /// What is known of an operation when its ways are listed.
@@ -98,13 +98,33 @@ impl<'a> Question<'a> {
 
     /// Every combination of what is asked for in which the operation can run.
     fn ways_of(&self, asks: &[Ask], mesh: &Arc<Mesh>) -> Vec<Way> {
-        let mut options: Vec<Vec<Cuts>> =
+        let options: Vec<Vec<Cuts>> =
             self.space.dims.keys().map(|dim| self.options(asks, dim.index())).collect();
-        let ways = options.iter().map(Vec::len).try_fold(1, usize::checked_mul);
-        if ways.is_none_or(|n| n > MOST_WAYS) {
-            options.iter_mut().for_each(|of_dim| of_dim.truncate(2));
-        }
+        // Each dim must take the axes that are asked for on it alone; where that leaves no way at all,
+        // it need not.
         let unopposed = self.unopposed(asks, mesh);
+        let takes = |dim: usize, cuts: &Cuts| {
+            let mut axes = unopposed.iter().filter(|&&(_, at)| at == dim);
+            axes.all(|&(axis, _)| cuts.iter().any(|factor| factor.axis() == Some(axis)))
+        };
+        let dims = options.iter().enumerate();
+        let agreed: Vec<Vec<Cuts>> =
+            dims.map(|(dim, of_dim)| of_dim.iter().filter(|cuts| takes(dim, cuts)).cloned().collect()).collect();
+        let ways = self.combinations(agreed, mesh);
+        if ways.is_empty() { self.combinations(options, mesh) } else { ways }
+    }
+
+    /// Every way that takes one of the options of each dim. If there are too many, dims keep only
+    /// their last option (no cut but the stream), the last dims first.
+    fn combinations(&self, mut options: Vec<Vec<Cuts>>, mesh: &Arc<Mesh>) -> Vec<Way> {
+        for dim in (0..options.len()).rev() {
+            let ways = options.iter().map(Vec::len).try_fold(1, usize::checked_mul);
+            if ways.is_some_and(|n| n <= MOST_WAYS) {
+                break;
+            }
+            let spare = options[dim].len().saturating_sub(1);
+            options[dim].drain(..spare);
+        }
         let mut ways = Vec::new();
         for (partial, carriers) in self.passing(mesh) {
             for_each_combination(&options, &mut Vec::new(), &mut |cuts| {
@@ -114,10 +134,6 @@ impl<'a> Question<'a> {
                         .map(|over| Way { over, carriers: carriers.clone() }),
                 );
             });
-        }
-        let takes = |way: &Way| unopposed.iter().all(|&(axis, dim)| way.over.cuts_by(axis) == Some(dim));
-        if ways.iter().any(takes) {
-            ways.retain(takes);
         }
         ways
     }

@@ -5,14 +5,14 @@
 
 use super::{Fetch, Traffic, fetches, reduced_axes};
 use crate::instr::{Kind, TensorType};
-use crate::layout::{IndexSet, Layout};
+use crate::layout::{IndexSet, Layout, volume};
 use crate::mesh::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The traffic of a move between layouts on different grids.
 pub(super) fn across_grids(source: &TensorType, target: &TensorType) -> Traffic {
     let moves = Moves::new(source, target);
-    let total: u64 = moves.sent.values().sum();
+    let total = moves.sent.values().copied().fold(0, u64::saturating_add);
     let reduces =
         reduced_axes(&source.layout, &target.layout).iter().any(|p| source.layout.mesh().size(p.axis) > 1);
     if total == 0 && !reduces {
@@ -73,9 +73,11 @@ impl Moves {
         for to in target.layout.mesh().devices() {
             for fetch in fetches(source, target, to, &[]) {
                 let elements = Fetch::elements(&fetch);
-                *edges.entry((fetch.from, to)).or_default() += elements;
+                let edge = edges.entry((fetch.from, to)).or_default();
+                *edge = edge.saturating_add(elements);
                 if fetch.from != to {
-                    *sent.entry(fetch.from).or_default() += elements;
+                    let sent = sent.entry(fetch.from).or_default();
+                    *sent = sent.saturating_add(elements);
                 }
             }
         }
@@ -121,9 +123,8 @@ impl Moves {
         let one_to_one = edges.len() == senders.len() && edges.len() == receivers.len();
         let whole = edges.iter().all(|(from, to)| held(from) == wanted(to));
         let same_set = self.held.keys().eq(self.wanted.keys());
-        let volume = |pieces: &[IndexSet]| pieces.iter().map(IndexSet::count).product::<u64>();
-        let held_in_all: u64 = senders.iter().map(|d| volume(held(d))).sum();
-        let wanted_in_all: u64 = receivers.iter().map(|d| volume(wanted(d))).sum();
+        let held_in_all = senders.iter().map(|d| u128::from(volume(held(d)))).sum::<u128>();
+        let wanted_in_all = receivers.iter().map(|d| u128::from(volume(wanted(d)))).sum::<u128>();
         let all_pairs = edges.len() == senders.len() * receivers.len();
         match () {
             () if one_to_one && whole => {
@@ -136,7 +137,7 @@ impl Moves {
             () if senders.len() == 1 && whole => Kind::Broadcast,
             () if senders.len() == 1 && wanted_in_all == held_in_all => Kind::Scatter,
             () if receivers.len() == 1 && wanted_in_all == held_in_all => Kind::Gather,
-            () if same_set && all_pairs && receivers.iter().all(|d| volume(wanted(d)) == held_in_all) => {
+            () if same_set && all_pairs && receivers.iter().all(|d| u128::from(volume(wanted(d))) == held_in_all) => {
                 Kind::AllGather
             }
             () if same_set && all_pairs && wanted_in_all == held_in_all => Kind::AllToAll,
@@ -146,11 +147,11 @@ impl Moves {
 
     /// Elements sent by slices, where every member holds the whole value: the most, and by all.
     fn all_reduce_counts(&self, group: u64) -> Option<(u64, u64)> {
-        let piece =
-            self.held.values().map(|piece| piece.iter().map(IndexSet::count).product::<u64>()).max()?;
+        let piece = self.held.values().map(|piece| volume(piece)).max()?;
         let slice = piece.div_ceil(group);
         let groups = self.held.len() as u64 / group;
-        Some(((piece - slice) + (group - 1) * slice, 2 * (group - 1) * piece * groups))
+        let most = (piece - slice).saturating_add((group - 1).saturating_mul(slice));
+        Some((most, (2 * (group - 1)).saturating_mul(piece).saturating_mul(groups)))
     }
 
     fn most_partners(&self) -> u64 {

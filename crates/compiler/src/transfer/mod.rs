@@ -43,7 +43,7 @@ pub struct Fetch {
 impl Fetch {
     /// How many elements.
     pub fn elements(&self) -> u64 {
-        self.runs.iter().map(|runs| runs.iter().map(|run| run.len).sum::<u64>()).product()
+        self.runs.iter().map(|runs| runs.iter().map(|run| run.len).sum()).fold(1, u64::saturating_mul)
     }
 }
 

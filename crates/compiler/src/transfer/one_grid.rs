@@ -10,9 +10,11 @@
 //! ```
 
 use super::{Traffic, reduced_axes};
+use crate::id::Id;
 use crate::instr::{Kind, TensorType};
-use crate::layout::{DimCuts, Factor, Layout};
+use crate::layout::{DimCuts, Factor, Layout, StepId};
 use crate::mesh::{AxisId, Coords};
+use std::collections::BTreeMap;
 
 /// The traffic of a move between layouts on one grid.
 pub(super) fn on_one_grid(source: &TensorType, target: &TensorType) -> Traffic {
@@ -26,7 +28,7 @@ pub(super) fn on_one_grid(source: &TensorType, target: &TensorType) -> Traffic {
         return Traffic::none();
     }
     let kind = if reduces { grid.kind_of_reduction() } else { grid.kind_of_exchange() };
-    let counts = if kind == Kind::AllReduce { all_reduce(source, group, &[&[]]) } else { counts };
+    let counts = if kind == Kind::AllReduce { all_reduce(source, group, &[]) } else { counts };
     let bytes = source.dtype.size();
     Traffic {
         kind,
@@ -45,29 +47,76 @@ pub(super) struct Counts {
     pub partners: u64,
 }
 
-/// An all-reduce at each of some steps: every member reduces one ceil slice of the flat piece and sends
-/// it to the others. The owner of the first slice, which is the largest, sends the most.
-pub(super) fn all_reduce(source: &TensorType, group: u64, steps: &[&[u64]]) -> Counts {
+/// An all-reduce at every step of the source's counters: every member reduces one ceil slice of the flat
+/// piece and sends it to the others. The owner of the first slice, which is the largest, sends the most.
+///
+/// Steps are not walked one by one: a counter belongs to one dim, whose pieces have few different sizes.
+pub(super) fn all_reduce(source: &TensorType, group: u64, counters: &[(StepId, u64)]) -> Counts {
     let mesh = source.layout.mesh();
     let mut axes: Vec<AxisId> = source.layout.cuts().iter().flatten().filter_map(Factor::axis).collect();
     axes.sort_unstable();
     let alike = mesh.device_count() / group / axes.iter().map(|&axis| mesh.size(axis)).product::<u64>();
     let sizes = source.sizes();
-    let mut of_coords = vec![(0u64, 0u64); mesh.coords_over(&axes).count()];
-    for steps in steps {
-        let dims = 0..sizes.len();
-        let dims: Vec<DimCuts> = dims.map(|dim| DimCuts::new(&source.layout, dim, sizes[dim], steps)).collect();
-        for (coords, (most, all)) in mesh.coords_over(&axes).zip(&mut of_coords) {
-            let piece: u64 = dims.iter().map(|cuts| cuts.at(&coords).count()).product();
+    let dims: Vec<SizesAtSteps> =
+        (0..sizes.len()).map(|dim| SizesAtSteps::new(source, dim, sizes[dim], counters)).collect();
+    let mut counts = Counts { most: 0, total: 0, partners: group - 1 };
+    for coords in mesh.coords_over(&axes) {
+        // All different sizes of a piece, with how many steps have it.
+        let pieces = dims.iter().fold(vec![(1u64, 1u64)], |pieces, dim| {
+            let of_dim = dim.at(&coords);
+            let times = |&(size, steps): &(u64, u64)| {
+                of_dim.iter().map(move |(n, more)| (size.saturating_mul(*n), steps.saturating_mul(*more)))
+            };
+            pieces.iter().flat_map(times).collect()
+        });
+        let (mut most, mut all) = (0u64, 0u64);
+        for (piece, steps) in pieces {
             let slice = piece.div_ceil(group);
-            *most = most.saturating_add((piece - slice).saturating_add((group - 1).saturating_mul(slice)));
-            *all = all.saturating_add(piece.saturating_mul(2 * (group - 1)));
+            let first = (piece - slice).saturating_add((group - 1).saturating_mul(slice));
+            most = most.saturating_add(first.saturating_mul(steps));
+            all = all.saturating_add(piece.saturating_mul(2 * (group - 1)).saturating_mul(steps));
         }
+        counts.most = counts.most.max(most);
+        counts.total = counts.total.saturating_add(all.saturating_mul(alike));
     }
-    Counts {
-        most: of_coords.iter().map(|c| c.0).max().unwrap_or(0),
-        total: of_coords.iter().fold(0, |total: u64, c| total.saturating_add(c.1.saturating_mul(alike))),
-        partners: group - 1,
+    counts
+}
+
+/// For one dim: the different sizes of each device's piece over the steps of the dim's own counters.
+struct SizesAtSteps {
+    /// The cuts at the first step: they say which piece is held at which coordinates.
+    cuts: DimCuts,
+    /// `[piece]`: sizes with the number of steps that have them.
+    sizes: Vec<BTreeMap<u64, u64>>,
+}
+
+impl SizesAtSteps {
+    fn new(source: &TensorType, dim: usize, size: u64, counters: &[(StepId, u64)]) -> SizesAtSteps {
+        let own = source.layout.cuts()[dim].iter().filter_map(|factor| match factor {
+            Factor::Step(_, step) => counters.iter().find(|(id, _)| id == step),
+            _ => None,
+        });
+        let own: Vec<(StepId, u64)> = own.copied().collect();
+        let mut steps = vec![0; counters.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0)];
+        let cuts = DimCuts::new(&source.layout, dim, size, &steps);
+        let mut sizes = vec![BTreeMap::new(); cuts.pieces().len()];
+        let all = own.iter().map(|(_, count)| *count).fold(1, u64::saturating_mul);
+        for index in 0..all {
+            let mut rest = index;
+            for (id, count) in own.iter().rev() {
+                steps[id.index()] = rest % count;
+                rest /= count;
+            }
+            let at_step = DimCuts::new(&source.layout, dim, size, &steps);
+            for (sizes, piece) in sizes.iter_mut().zip(at_step.pieces()) {
+                *sizes.entry(piece.count()).or_insert(0) += 1;
+            }
+        }
+        SizesAtSteps { cuts, sizes }
+    }
+
+    fn at(&self, coords: &Coords) -> &BTreeMap<u64, u64> {
+        &self.sizes[self.cuts.index_at(coords)]
     }
 }
 
@@ -133,7 +182,7 @@ impl<'a> Grid<'a> {
                 let (elements, receivers) = table.at(a, &coords);
                 needed = needed.saturating_mul(elements);
                 partners = partners.saturating_mul(receivers);
-                kept *= a.at(&coords).shared(b.at(&coords));
+                kept = u64::saturating_mul(kept, a.at(&coords).shared(b.at(&coords)));
             }
             // Only coordinate 0 of an added axis receives: itself alone, where sender and receiver agree.
             let away = self.added.iter().filter(|&&axis| coords.along(axis) != 0);

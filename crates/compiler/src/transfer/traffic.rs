@@ -2,7 +2,6 @@
 
 use super::across::across_grids;
 use super::one_grid::{all_reduce, on_one_grid};
-use crate::id::Id;
 use crate::instr::{Kind, TensorType};
 use crate::layout::{Factor, Layout, StepId, Steps};
 
@@ -43,9 +42,7 @@ impl Traffic {
         if whole.kind != Kind::AllReduce || counters.is_empty() {
             return whole;
         }
-        let steps = every_step(counters);
-        let steps: Vec<&[u64]> = steps.iter().map(Vec::as_slice).collect();
-        let counts = all_reduce(source, whole.group, &steps);
+        let counts = all_reduce(source, whole.group, counters);
         let bytes = source.dtype.size();
         Traffic {
             bytes_per_device: counts.most.saturating_mul(bytes),
@@ -96,21 +93,5 @@ pub fn all_steps_of(layout: &Layout) -> Layout {
             Factor::Step(count, _) => Factor::Stream(Steps::Count(*count)),
             other => other.clone(),
         }]
-    })
-}
-
-/// Every combination of running steps, indexed by step id, the last counter fastest.
-fn every_step(counters: &[(StepId, u64)]) -> Vec<Vec<u64>> {
-    let length = counters.iter().map(|(step, _)| step.index() + 1).max().unwrap_or(0);
-    counters.iter().fold(vec![vec![0; length]], |all, &(step, count)| {
-        let next = |steps: &Vec<u64>| -> Vec<Vec<u64>> {
-            let at = |n| {
-                let mut steps = steps.clone();
-                steps[step.index()] = n;
-                steps
-            };
-            (0..count).map(at).collect()
-        };
-        all.iter().flat_map(next).collect()
     })
 }

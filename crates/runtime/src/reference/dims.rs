@@ -154,8 +154,10 @@ pub(super) fn rearrange(x: &Array, pattern: &Pattern, given: &[(String, u64)], r
     let sides = left.iter().zip(x.dims.iter().map(|(_, size)| *size)).chain(right.iter().copied());
     let sides: Vec<(&Group, usize)> = sides.collect();
     // A size that is not given is what the others of its group leave over. A group of one name says
-    // its size at once; a second turn finds what the first turn's findings decide.
-    for _ in 0..2 {
+    // its size at once; each turn may find what the findings of the turn before decide.
+    let mut known = usize::MAX;
+    while known != sizes.len() {
+        known = sizes.len();
         for (group, size) in &sides {
             let unknown: Vec<&String> =
                 group.parts().iter().filter(|n| !sizes.contains_key(n.as_str())).collect();
