@@ -111,8 +111,11 @@ pub fn identity_of(source: &TensorType, target: &TensorType, device: DeviceId) -
     let place = target.layout.mesh().place_of(device)?;
     let coords = target.layout.mesh().coords(place);
     let kept = kept_axes(&source.layout, &target.layout);
-    let added = target.layout.partial().iter().filter(|p| !kept.contains(p));
-    added.filter(|p| coords.along(p.axis) != 0).map(|p| p.combine).next()
+    let away = || target.layout.partial().iter().filter(|p| coords.along(p.axis) != 0);
+    // Where the device is away from 0 along several axes, its part vanishes in the combination that
+    // comes first: operators are applied in their order.
+    let first = away().map(|p| p.combine).min();
+    away().any(|p| !kept.contains(p)).then_some(first).flatten()
 }
 
 /// The axes that a move combines: partial in the source, not in the target.
