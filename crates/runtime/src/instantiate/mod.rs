@@ -15,7 +15,7 @@ mod kernels;
 mod moves;
 mod runs;
 mod slices;
-mod tasks;
+pub(crate) mod tasks;
 mod unroll;
 
 pub(crate) use buffers::{Buffers, Held, Steps};

@@ -86,3 +86,60 @@ pub(crate) fn execute(job: &Job) -> Result<(), RunError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arenas;
+    use crate::execute::{Record, Recorder};
+    use crate::instantiate::tasks::{Instr, Lane, Task, Tasks, Turn, Work};
+    use crate::threads::Threads;
+    use shardweave_compiler::id::Id;
+    use shardweave_compiler::mesh::DeviceId;
+    use std::sync::Arc;
+
+    /// Lanes, one a device, with these tasks. No verified program deadlocks, so these are made by hand.
+    fn job(lanes: Vec<Vec<Work>>) -> Arc<Job> {
+        let used = vec![true; lanes.len()];
+        let (mut instrs, mut turns) = (Table::new(), Table::new());
+        let lanes = lanes.into_iter().enumerate().map(|(device, works)| {
+            let task = |(at, work)| {
+                let instr = instrs.push(Instr { text: format!("{device}.{at}"), value: None, kind: None });
+                Task { turn: turns.push(Turn { instr, steps: [].into() }), work }
+            };
+            let tasks = works.into_iter().enumerate().map(task).collect();
+            Lane { device: DeviceId::new(device), stream: None, tasks }
+        });
+        let lanes = lanes.collect();
+        let arenas = Arenas::new(0, &used).expect("no bytes can be had");
+        let tasks = Tasks { lanes, instrs, turns, used, arena: 0 };
+        let recorder = Recorder::new(Record::Nothing);
+        Arc::new(Job { tasks: Arc::new(tasks), arenas: Arc::new(arenas), recorder, probe: None })
+    }
+
+    fn wait(lanes: &[usize], tick: Tick) -> Work {
+        Work::Wait(lanes.iter().map(|&lane| LaneId::new(lane)).collect(), tick)
+    }
+
+    #[test]
+    fn lanes_that_wait_for_each_other_are_told() {
+        let around = vec![
+            vec![Work::Publish(1), wait(&[1, 2], 2), Work::Publish(2)],
+            vec![Work::Publish(1), wait(&[0], 1), wait(&[0], 2), Work::Publish(2)],
+            vec![wait(&[0, 1], 1), Work::Publish(2)],
+        ];
+        let error = execute(&job(around)).unwrap_err().to_string();
+        let told =
+            "nothing can go on\n  device0 waits at `0.1` for device1\n  device1 waits at `1.2` for device0";
+        assert_eq!(error, told);
+    }
+
+    /// Threads cannot see a circle, but a lane whose partner has ended without coming does not wait.
+    #[test]
+    fn a_partner_that_ends_without_coming_is_told() {
+        let lanes = || vec![vec![Work::Publish(1)], vec![wait(&[0], 1), wait(&[0], 2)]];
+        let told = "nothing can go on\n  device1 waits at `1.1` for device0";
+        assert_eq!(execute(&job(lanes())).unwrap_err().to_string(), told);
+        assert_eq!(Threads::new(2).execute(&job(lanes())).unwrap_err().to_string(), told);
+    }
+}

@@ -9,10 +9,10 @@
 //!                                 wait for round 2 to start, parked
 //! ```
 
+use super::patience::{Cores, Patience};
 use super::progress::{Met, Progress};
 use crate::execute::{RunError, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -25,6 +25,8 @@ pub(crate) struct Crew {
     workers: Vec<Worker>,
     /// How many rounds were started.
     rounds: u64,
+    /// Of the caller, who waits for all to finish.
+    patience: Patience,
 }
 
 struct Worker {
@@ -35,39 +37,40 @@ struct Worker {
 struct Shared {
     /// Ticks are rounds; stopped when the crew is no longer needed.
     start: Progress,
-    /// The round at hand: how many ranks take part, and what they do.
-    round: Mutex<Option<(usize, Round)>>,
-    /// How often a worker looks for the next round before it sleeps.
-    spins: AtomicU32,
+    round: Mutex<Option<AtHand>>,
     /// What went wrong in a round, with the rank.
     panics: Mutex<Vec<(usize, String)>>,
+}
+
+/// The round at hand.
+#[derive(Clone)]
+struct AtHand {
+    /// How many ranks take part.
+    ranks: usize,
+    cores: Cores,
+    round: Round,
 }
 
 impl Crew {
     /// No workers yet.
     pub fn new() -> Crew {
-        let shared = Shared {
-            start: Progress::new(),
-            round: Mutex::new(None),
-            spins: AtomicU32::new(0),
-            panics: Mutex::new(Vec::new()),
-        };
-        Crew { shared: Arc::new(shared), workers: Vec::new(), rounds: 0 }
+        let shared =
+            Shared { start: Progress::new(), round: Mutex::new(None), panics: Mutex::new(Vec::new()) };
+        Crew { shared: Arc::new(shared), workers: Vec::new(), rounds: 0, patience: Patience::new() }
     }
 
     /// Calls `round` once for each of `ranks`, all at the same time, rank 0 in the calling thread, and
     /// returns when all are done.
-    pub fn each(&mut self, ranks: usize, spins: u32, round: Round) -> Result<(), RunError> {
+    pub fn each(&mut self, ranks: usize, cores: Cores, round: Round) -> Result<(), RunError> {
         self.hire(ranks.saturating_sub(1))?;
         self.rounds += 1;
-        self.shared.spins.store(spins, Ordering::Relaxed);
-        *lock(&self.shared.round) = Some((ranks, round.clone()));
+        *lock(&self.shared.round) = Some(AtHand { ranks, cores, round: round.clone() });
         self.shared.start.publish(self.rounds);
         if ranks > 0 {
             self.shared.call(&round, 0);
         }
         for worker in &self.workers {
-            worker.finished.wait(self.rounds, spins);
+            self.patience.wait(&worker.finished, self.rounds, cores);
         }
         *lock(&self.shared.round) = None;
         let mut panics = std::mem::take(&mut *lock(&self.shared.panics));
@@ -109,13 +112,15 @@ impl Drop for Crew {
 impl Shared {
     /// A worker's life: round after round, from the first after it was hired.
     fn work(&self, rank: usize, finished: &Progress, first: u64) {
-        let mut number = first;
-        while self.start.wait(number, self.spins.load(Ordering::Relaxed)) == Met::Reached {
-            let round = lock(&self.round).clone();
-            if let Some((ranks, round)) = round
-                && rank < ranks
-            {
-                self.call(&round, rank);
+        let (mut number, mut cores) = (first, Cores::TooFew);
+        let patience = Patience::new();
+        while patience.wait(&self.start, number, cores) == Met::Reached {
+            let at_hand = lock(&self.round).clone();
+            if let Some(AtHand { ranks, cores: now, round }) = at_hand {
+                cores = now;
+                if rank < ranks {
+                    self.call(&round, rank);
+                }
             }
             finished.publish(number);
             number += 1;
@@ -137,7 +142,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn every_rank_is_called_once_a_round() {
@@ -148,7 +153,7 @@ mod tests {
             let count = move |rank: usize| {
                 counted[rank].fetch_add(1, Ordering::Relaxed);
             };
-            crew.each(ranks, 10, Arc::new(count)).unwrap();
+            crew.each(ranks, Cores::Enough, Arc::new(count)).unwrap();
             let calls: Vec<usize> = calls.iter().map(|calls| calls.load(Ordering::Relaxed)).collect();
             assert_eq!(calls, (0..8).map(|rank| usize::from(rank < ranks)).collect::<Vec<_>>());
         }
@@ -159,9 +164,9 @@ mod tests {
         let mut crew = Crew::new();
         for bad in 0..3 {
             let panics = move |rank| assert!(rank != bad, "rank {rank} gives up");
-            let error = crew.each(3, 0, Arc::new(panics)).unwrap_err();
+            let error = crew.each(3, Cores::TooFew, Arc::new(panics)).unwrap_err();
             assert_eq!(error, RunError::Broken(format!("thread {bad} panicked: rank {bad} gives up")));
-            crew.each(3, 0, Arc::new(|_| ())).unwrap();
+            crew.each(3, Cores::Enough, Arc::new(|_| ())).unwrap();
         }
     }
 }

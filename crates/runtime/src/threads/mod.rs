@@ -6,9 +6,11 @@
 //! waits for may need its core.
 
 mod crew;
+mod patience;
 mod progress;
 
 pub(crate) use crew::{Crew, Round};
+use patience::{Cores, Patience};
 pub(crate) use progress::{Met, Progress, Tick};
 
 use crate::execute::{How, Job, Outcome, Rendezvous, RunError, Walk, deadlock, first_failure};
@@ -17,31 +19,34 @@ use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often a waiting lane looks before it sleeps, if there are cores enough: some tens of
-/// microseconds, as long as a sleeping thread takes to wake.
-const SPINS: u32 = 2_000;
-
 /// Plays the lanes of programs with threads.
 pub(crate) struct Threads {
     crew: Crew,
     cores: usize,
-    /// The progress of each lane, kept from run to run.
-    progress: Arc<[Progress]>,
+    /// The lanes, kept from run to run.
+    lanes: Arc<[Meeter]>,
 }
 
-/// How lanes meet: by their progress, looking `spins` times before they sleep.
-struct Board {
-    progress: Arc<[Progress]>,
-    spins: u32,
+/// One lane as it meets others. On cache lines of its own: others look at it all the time.
+struct Meeter {
+    progress: Progress,
+    patience: Patience,
 }
 
-impl Rendezvous for Board {
-    fn publish(&self, lane: LaneId, tick: Tick) {
-        self.progress[lane.index()].publish(tick);
+/// How one lane meets the others.
+struct Board<'a> {
+    lanes: &'a [Meeter],
+    own: &'a Meeter,
+    cores: Cores,
+}
+
+impl Rendezvous for Board<'_> {
+    fn publish(&self, _: LaneId, tick: Tick) {
+        self.own.progress.publish(tick);
     }
 
     fn meet(&self, lane: LaneId, tick: Tick) -> Met {
-        self.progress[lane.index()].wait(tick, self.spins)
+        self.own.patience.wait(&self.lanes[lane.index()].progress, tick, self.cores)
     }
 }
 
@@ -64,30 +69,34 @@ impl Drop for StopAtEnd<'_> {
 impl Threads {
     /// No threads yet; they are started when a program needs them.
     pub fn new(cores: usize) -> Threads {
-        Threads { crew: Crew::new(), cores, progress: Arc::new([]) }
+        Threads { crew: Crew::new(), cores, lanes: Arc::new([]) }
     }
 
     /// Calls `round` once for each of `ranks`, each in its own thread.
     pub fn each(&mut self, ranks: usize, round: Round) -> Result<(), RunError> {
-        let spins = self.spins(ranks);
-        self.crew.each(ranks, spins, round)
+        let cores = self.cores_for(ranks);
+        self.crew.each(ranks, cores, round)
     }
 
     /// Runs all lanes to their ends.
     pub fn execute(&mut self, job: &Arc<Job>) -> Result<(), RunError> {
-        let lanes = job.tasks.lanes.len();
-        if self.progress.len() != lanes {
-            self.progress = (0..lanes).map(|_| Progress::new()).collect();
+        let count = job.tasks.lanes.len();
+        if self.lanes.len() != count {
+            let meeter = |_| Meeter { progress: Progress::new(), patience: Patience::new() };
+            self.lanes = (0..count).map(meeter).collect();
         }
         // Nobody waits between runs.
-        self.progress.iter().for_each(Progress::reset);
-        let board = Board { progress: self.progress.clone(), spins: self.spins(lanes) };
+        self.lanes.iter().for_each(|lane| lane.progress.reset());
+        let cores = self.cores_for(count);
         let ends: Arc<Mutex<Ends>> = Arc::default();
         let round = {
-            let (job, ends) = (job.clone(), ends.clone());
-            move |rank: usize| play(&job, LaneId::new(rank), &board, &ends)
+            let (job, ends, lanes) = (job.clone(), ends.clone(), self.lanes.clone());
+            move |rank: usize| {
+                let board = Board { lanes: &lanes, own: &lanes[rank], cores };
+                play(&job, LaneId::new(rank), &board, &ends);
+            }
         };
-        self.each(lanes, Arc::new(round))?;
+        self.each(count, Arc::new(round))?;
         let ends = std::mem::take(&mut *ends.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(failure) = first_failure(job, ends.failed) {
             return Err(RunError::Device(failure));
@@ -95,14 +104,14 @@ impl Threads {
         if ends.stopped.is_empty() { Ok(()) } else { Err(deadlock(job, &ends.stopped)) }
     }
 
-    fn spins(&self, threads: usize) -> u32 {
-        if threads <= self.cores { SPINS } else { 0 }
+    fn cores_for(&self, threads: usize) -> Cores {
+        if threads <= self.cores { Cores::Enough } else { Cores::TooFew }
     }
 }
 
 /// One lane, to its end.
-fn play(job: &Job, lane: LaneId, board: &Board, ends: &Mutex<Ends>) {
-    let _stop = StopAtEnd(&board.progress[lane.index()]);
+fn play(job: &Job, lane: LaneId, board: &Board<'_>, ends: &Mutex<Ends>) {
+    let _stop = StopAtEnd(&board.own.progress);
     let outcome = Walk::new(job, lane).advance(board);
     let device = job.tasks.lanes[lane].device;
     let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);

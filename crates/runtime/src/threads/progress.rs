@@ -6,11 +6,10 @@
 //!
 //! ```text
 //!                    state = tick << 2 | STOPPED | SLEEPERS
-//!  publish(tick)                              wait(tick)
-//!    old = swap(tick << 2)                      look at the state; done, most of the time
-//!    if old had SLEEPERS:                       take the lock
-//!      take the lock, wake all                  loop:  old = state |= SLEEPERS
-//!                                                      done if old says so, else sleep on the lock
+//!  publish(tick)                              sleep(tick)
+//!    old = swap(tick << 2)                      take the lock
+//!    if old had SLEEPERS:                       loop:  old = state |= SLEEPERS
+//!      take the lock, wake all                         done if old says so, else sleep on the lock
 //! ```
 //!
 //! No wakeup is lost: all changes of `state` are read-modify-writes of one atomic, so they have one
@@ -44,14 +43,14 @@ pub enum Met {
 #[repr(align(128))]
 pub struct Progress {
     state: AtomicU64,
-    sleep: Mutex<()>,
+    sleepers: Mutex<()>,
     changed: Condvar,
 }
 
 impl Progress {
     /// Nothing published yet: tick 0 is reached.
     pub fn new() -> Progress {
-        Progress { state: AtomicU64::new(0), sleep: Mutex::new(()), changed: Condvar::new() }
+        Progress { state: AtomicU64::new(0), sleepers: Mutex::new(()), changed: Condvar::new() }
     }
 
     /// Says that all before `tick` is done. Called by the lane itself only, in ascending order.
@@ -77,22 +76,20 @@ impl Progress {
         met(self.state.load(Ordering::Acquire), tick)
     }
 
-    /// Waits until `tick` is published or the lane has stopped: looks `spins` times, then sleeps.
-    pub fn wait(&self, tick: Tick, spins: u32) -> Met {
-        for _ in 0..spins {
+    /// Looks until `tick` is published or the lane has stopped, so many times.
+    pub fn spin(&self, tick: Tick, looks: u32) -> Met {
+        for _ in 0..looks {
             match self.look(tick) {
                 Met::NotYet => spin_loop(),
                 found => return found,
             }
         }
-        match self.look(tick) {
-            Met::NotYet => self.sleep_until(tick),
-            found => found,
-        }
+        self.look(tick)
     }
 
-    fn sleep_until(&self, tick: Tick) -> Met {
-        let mut guard = self.sleep.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Sleeps until `tick` is published or the lane has stopped.
+    pub fn sleep(&self, tick: Tick) -> Met {
+        let mut guard = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match met(self.state.fetch_or(SLEEPERS, Ordering::AcqRel), tick) {
                 Met::NotYet => guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
@@ -105,7 +102,7 @@ impl Progress {
         if old & SLEEPERS != 0 {
             // Holding the lock once means: every sleeper that set the flag is asleep by now, or has
             // seen the change.
-            drop(self.sleep.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.sleepers.lock().unwrap_or_else(PoisonError::into_inner));
             self.changed.notify_all();
         }
     }
@@ -149,7 +146,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for turn in 1..=TURNS {
-                    assert_eq!(ping.wait(turn, 0), Met::Reached);
+                    assert_eq!(ping.sleep(turn), Met::Reached);
                     assert_eq!(shared.load(Ordering::Relaxed), 2 * turn - 1);
                     shared.store(2 * turn, Ordering::Relaxed);
                     pong.publish(turn);
@@ -158,7 +155,9 @@ mod tests {
             for turn in 1..=TURNS {
                 shared.store(2 * turn - 1, Ordering::Relaxed);
                 ping.publish(turn);
-                assert_eq!(pong.wait(turn, 3), Met::Reached);
+                if pong.spin(turn, 3) == Met::NotYet {
+                    assert_eq!(pong.sleep(turn), Met::Reached);
+                }
                 assert_eq!(shared.load(Ordering::Relaxed), 2 * turn);
             }
         });
@@ -169,7 +168,7 @@ mod tests {
         let progress = Progress::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| assert_eq!(progress.wait(1, 0), Met::Stopped));
+                scope.spawn(|| assert_eq!(progress.sleep(1), Met::Stopped));
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
             progress.stop();
