@@ -239,3 +239,10 @@ fn a_plan_that_cannot_fit_in_memory_is_status_1_but_is_explained() {
     bench.run("explain p.weave --size s=1000000000000").exits(0);
     bench.run("run p.weave --random 1 --size s=1000000000000").exits(1).tells(&["E0703"]);
 }
+
+#[test]
+fn more_devices_than_threads_can_be_started_for_is_status_1() {
+    let bench = Bench::with(SCALE);
+    let run = "run p.weave --random 1 --size s=3 e=2 --mesh line.tp=60000";
+    bench.run(run).exits(1).tells(&["E0703", "60000", "lockstep"]);
+}

@@ -81,8 +81,16 @@ impl Crew {
         }
     }
 
+    /// More threads are refused: each needs several maps of memory, of which Linux gives a process 65530,
+    /// and a thread that starts without them ends the process.
+    const MOST_WORKERS: usize = 10_000;
+
     /// Starts threads until there are `count` workers.
     fn hire(&mut self, count: usize) -> Result<(), RunError> {
+        if count > Self::MOST_WORKERS {
+            let most = Self::MOST_WORKERS;
+            return Err(RunError::Threads(format!("{} are needed, at most {most} are started", count + 1)));
+        }
         while self.workers.len() < count {
             let rank = self.workers.len() + 1;
             let finished = Arc::new(Progress::new());

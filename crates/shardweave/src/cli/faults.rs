@@ -16,13 +16,17 @@ pub fn of_session(error: RunError) -> Diagnostics {
             let help = "cut values that are replicated, or take smaller sizes; `explain` shows what is large";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
         }
+        RunError::Threads(_) => {
+            let help = "`--on lockstep` plays any number of devices in one thread";
+            return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
+        }
         RunError::TooLarge(_) => Code::TooLarge,
         RunError::Device(failure) => match failure.how {
             How::Error(_) => Code::IdOutOfRange,
             How::Panic(_) => Code::DeviceFailed,
         },
         RunError::Deadlock(_) => Code::Deadlock,
-        RunError::Threads(_) | RunError::NotReady(_) | RunError::Broken(_) => Code::DeviceFailed,
+        RunError::NotReady(_) | RunError::Broken(_) => Code::DeviceFailed,
     };
     Diagnostic::general(code, message).into()
 }
