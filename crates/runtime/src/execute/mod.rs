@@ -34,6 +34,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Bytes that are reduced at a time: half of the nearest cache. A multiple of every element's size.
+const REDUCE_BLOCK: usize = 16 << 10;
+
 /// What runs a program's devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
@@ -162,13 +165,13 @@ impl<'a> Walk<'a> {
         let start = self.job.link.map(|link| (link, Instant::now()));
         copy_pieces(&self.job.arenas, self.lane.device, copy);
         if let Some((link, start)) = start {
-            let others = copy.transfers.iter().filter(|transfer| transfer.from != self.lane.device);
-            link.deliver(start, others.map(|transfer| transfer.runs.bytes() as u64).sum());
+            let others = copy.sources().filter(|(from, _)| *from != self.lane.device);
+            link.deliver(start, others.map(|(_, bytes)| bytes as u64).sum());
         }
         if let Some(log) = &mut self.log {
             let instr = self.job.tasks.turns[task.turn].instr;
-            for transfer in copy.transfers.iter().filter(|transfer| transfer.from != self.lane.device) {
-                log.take(instr, transfer.from, transfer.runs.bytes());
+            for (from, bytes) in copy.sources().filter(|(from, _)| *from != self.lane.device) {
+                log.take(instr, from, bytes);
             }
         }
     }
@@ -218,21 +221,45 @@ fn copy_pieces(arenas: &Arenas, device: DeviceId, copy: &Copy) {
         kernels::fill(&identity, arenas.write(device.index(), region.clone()));
     }
     for transfer in &copy.transfers {
-        copy_runs(arenas, device, copy, transfer);
+        transfer.runs.for_each(|run| match (copy.combine, &transfer.parts[1..]) {
+            (Some(combine), later) if !later.is_empty() => {
+                reduce_run(arenas, device, transfer, run, |whole, part| {
+                    kernels::combine(combine, copy.dtype, whole, part);
+                });
+            }
+            _ => copy_run(arenas, device, transfer, run),
+        });
     }
 }
 
-fn copy_runs(arenas: &Arenas, device: DeviceId, copy: &Copy, transfer: &Transfer) {
-    transfer.runs.for_each(|Run { source, target, bytes }| {
-        let source = transfer.source + source;
-        let target = transfer.target + target;
-        let source = arenas.read(transfer.from.index(), source..source + bytes);
-        let target = arenas.write(device.index(), target..target + bytes);
-        match (transfer.part, copy.combine) {
-            (Part::Later, Some(combine)) => kernels::combine(combine, copy.dtype, target, source),
-            _ => target.copy_from_slice(source),
+/// Puts the first part in place.
+fn copy_run(arenas: &Arenas, device: DeviceId, transfer: &Transfer, run: Run) {
+    let Part { from, source } = transfer.parts[0];
+    let (source, target) = (source + run.source, transfer.target + run.target);
+    let from = arenas.read(from.index(), source..source + run.bytes);
+    arenas.write(device.index(), target..target + run.bytes).copy_from_slice(from);
+}
+
+/// Puts the first part in place and combines the others with it, block by block: what a part adds to is
+/// still in the nearest cache.
+fn reduce_run(
+    arenas: &Arenas,
+    device: DeviceId,
+    transfer: &Transfer,
+    run: Run,
+    combine: impl Fn(&mut [u8], &[u8]),
+) {
+    for start in (0..run.bytes).step_by(REDUCE_BLOCK) {
+        let bytes = REDUCE_BLOCK.min(run.bytes - start);
+        let block = Run { source: run.source + start, target: run.target + start, bytes };
+        copy_run(arenas, device, transfer, block);
+        let target = transfer.target + block.target;
+        let whole = arenas.write(device.index(), target..target + bytes);
+        for part in &transfer.parts[1..] {
+            let source = part.source + block.source;
+            combine(whole, arenas.read(part.from.index(), source..source + bytes));
         }
-    });
+    }
 }
 
 /// What a panic says.

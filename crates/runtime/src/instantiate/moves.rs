@@ -26,19 +26,19 @@ use std::ops::Range;
 pub(super) type Phase = Vec<Option<Copy>>;
 
 /// A move with the pieces it works on.
-pub(super) struct MovePieces {
+struct MovePieces {
     /// The source pieces, by device number.
-    pub sources: Vec<Option<Held>>,
+    sources: Vec<Option<Held>>,
     /// The target pieces.
-    pub targets: Vec<Option<Held>>,
+    targets: Vec<Option<Held>>,
     /// What each device fetches.
-    pub fetches: Vec<Vec<Fetch>>,
+    fetches: Vec<Vec<Fetch>>,
     /// Where a device fills its target with an operator's identity first.
-    pub fills: Vec<Option<Combine>>,
+    fills: Vec<Option<Combine>>,
     /// How parts are combined; none if nothing is reduced.
-    pub combine: Option<Combine>,
+    combine: Option<Combine>,
     /// How elements are stored.
-    pub dtype: DType,
+    dtype: DType,
 }
 
 /// The phases of a move at a step. Every device reads in a phase only what was there before it.
@@ -51,7 +51,7 @@ pub(super) fn phases(
     let pieces = MovePieces::new(mv, buffers, devices, steps)?;
     let direct = (0..devices).map(|device| pieces.copy_of(device)).collect::<Result<Phase, _>>()?;
     match mv.kind {
-        Kind::AllReduce => Ok(slices::by_slices(direct, &pieces)),
+        Kind::AllReduce => Ok(slices::by_slices(direct)),
         _ => Ok(vec![direct]),
     }
 }
@@ -88,34 +88,46 @@ impl MovePieces {
             return Ok(None);
         };
         let fill = self.fills[device].map(|combine| (combine, target.piece.region.clone()));
-        let transfers: Vec<Transfer> = self.fetches[device]
-            .iter()
-            .map(|fetch| self.transfer(fetch, device, target))
-            .collect::<Result<_, _>>()?;
+        let mut transfers: Vec<Transfer> = Vec::new();
+        let mut fetches = self.fetches[device].iter().peekable();
+        while let Some(first) = fetches.next() {
+            // All parts of the same elements follow each other.
+            let mut parts = vec![self.part(first, device, target)?];
+            while let Some(later) = fetches.next_if(|fetch| fetch.part > 0) {
+                if later.runs != first.runs || self.combine.is_none() {
+                    let reason = format!("device {device} combines parts that do not belong together");
+                    return Err(InstantiateError::Broken(reason));
+                }
+                parts.push(self.part(later, device, target)?);
+            }
+            let runs = self.runs(first, device, target)?;
+            transfers.push(Transfer { parts: parts.into(), target: target.piece.region.start, runs });
+        }
         let nothing = transfers.is_empty() && fill.is_none();
         let copy = Copy { dtype: self.dtype, fill, combine: self.combine, transfers: transfers.into() };
         Ok((!nothing).then_some(copy))
     }
 
-    fn transfer(&self, fetch: &Fetch, device: usize, target: &Held) -> Result<Transfer, InstantiateError> {
-        let broken =
-            |reason: &str| InstantiateError::Broken(format!("device {device} {reason} of {}", fetch.from));
+    /// The piece that a device fetches from.
+    fn source(&self, fetch: &Fetch, device: usize) -> Result<&Held, InstantiateError> {
         let source = self.sources.get(fetch.from.index()).and_then(Option::as_ref);
-        let source = source.ok_or_else(|| broken("fetches from a piece that is not there,"))?;
-        if fetch.part > 0 && self.combine.is_none() {
-            return Err(broken("combines, but nothing is partial, with a piece"));
-        }
+        let missing = || format!("device {device} fetches from {}, which holds nothing", fetch.from);
+        source.ok_or_else(|| InstantiateError::Broken(missing()))
+    }
+
+    fn part(&self, fetch: &Fetch, device: usize, target: &Held) -> Result<Part, InstantiateError> {
+        let source = self.source(fetch, device)?;
         if fetch.from.index() == device && overlap(&source.piece.region, &target.piece.region) {
-            return Err(broken("moves a buffer onto itself: the piece"));
+            return Err(InstantiateError::Broken(format!("device {device} moves a buffer onto itself")));
         }
+        Ok(Part { from: fetch.from, source: source.piece.region.start })
+    }
+
+    fn runs(&self, fetch: &Fetch, device: usize, target: &Held) -> Result<Runs, InstantiateError> {
+        let source = self.source(fetch, device)?;
         let runs = Runs::new(&fetch.runs, &source.extents, &target.extents, self.dtype.size());
-        Ok(Transfer {
-            from: fetch.from,
-            part: if fetch.part == 0 { Part::First } else { Part::Later },
-            source: source.piece.region.start,
-            target: target.piece.region.start,
-            runs: runs.ok_or_else(|| broken("fetches what is not in the piece"))?,
-        })
+        let outside = || format!("device {device} fetches what is not in the piece of {}", fetch.from);
+        runs.ok_or_else(|| InstantiateError::Broken(outside()))
     }
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 use shardweave_compiler::layout::Overlap;
+use std::ops::Range;
 
 /// Bytes of one piece that go to bytes of another. Offsets count from the start of each piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,20 +77,35 @@ impl Runs {
         Some(Runs { dims: dims.into(), inner: inner.into() })
     }
 
-    /// One stretch at the same place in both pieces.
-    pub fn stretch(start: usize, bytes: usize) -> Runs {
-        Runs { dims: [].into(), inner: [Run { source: start, target: start, bytes }].into() }
-    }
-
     /// How many bytes go.
     pub fn bytes(&self) -> usize {
         let outer = self.dims.iter().map(|dim| dim.runs.iter().map(|run| run.len as usize).sum::<usize>());
         outer.product::<usize>() * self.inner.iter().map(|run| run.bytes).sum::<usize>()
     }
 
-    /// Whether all bytes of both pieces, `bytes` each, go to the same place.
-    pub fn is_whole(&self, bytes: usize) -> bool {
-        self.dims.is_empty() && *self.inner == [Run { source: 0, target: 0, bytes }]
+    /// A part of the bytes that go, counted in the order in which they go.
+    pub fn slice(&self, bytes: &Range<usize>) -> Runs {
+        let mut inner: Vec<Run> = Vec::new();
+        let mut before = 0;
+        self.for_each(|run| {
+            let (start, end) = (bytes.start.max(before), bytes.end.min(before + run.bytes));
+            if start < end {
+                let skip = start - before;
+                inner.push(Run { source: run.source + skip, target: run.target + skip, bytes: end - start });
+            }
+            before += run.bytes;
+        });
+        Runs { dims: [].into(), inner: inner.into() }
+    }
+
+    /// The same bytes of the target piece, from a piece that is laid out like the target.
+    ///
+    /// # Panics
+    /// If there are outer dims: only slices are taken so.
+    pub fn from_target(&self) -> Runs {
+        assert!(self.dims.is_empty(), "a slice has no outer dims");
+        let inner = self.inner.iter().map(|run| Run { source: run.target, ..*run });
+        Runs { dims: [].into(), inner: inner.collect() }
     }
 
     /// Calls `visit` for every stretch, in row-major order.
@@ -152,7 +168,6 @@ mod tests {
             4,
         )
         .unwrap();
-        assert!(all.is_whole(96));
         assert_eq!(stretches(&all), [(0, 0, 96)]);
         assert_eq!(all.bytes(), 96);
     }
@@ -162,7 +177,6 @@ mod tests {
         let part = Runs::new(&[vec![run(1, 0, 2)], vec![run(2, 0, 4)]], &[4, 6], &[2, 4], 4).unwrap();
         assert_eq!(stretches(&part), [(32, 0, 16), (56, 16, 16)]);
         assert_eq!(part.bytes(), 32);
-        assert!(!part.is_whole(32));
     }
 
     #[test]
@@ -196,6 +210,15 @@ mod tests {
         plan.for_each(|r| found.extend((0..r.bytes).map(|i| ((r.source + i) as u64, (r.target + i) as u64))));
         assert_eq!(found, expected);
         assert_eq!(plan.bytes(), expected.len());
+    }
+
+    #[test]
+    fn slices_cut_stretches_and_go_on_in_the_next() {
+        let part = Runs::new(&[vec![run(1, 0, 2)], vec![run(2, 0, 4)]], &[4, 6], &[2, 4], 4).unwrap();
+        assert_eq!(stretches(&part.slice(&(8..24))), [(40, 8, 8), (56, 16, 8)]);
+        assert_eq!(stretches(&part.slice(&(8..24)).from_target()), [(8, 8, 8), (16, 16, 8)]);
+        assert_eq!(stretches(&part.slice(&(16..16))), []);
+        assert_eq!(part.slice(&(0..32)).bytes(), 32);
     }
 
     #[test]

@@ -9,52 +9,59 @@
 //! ```
 //!
 //! Every member does the same work, and each element is added once, so that all members hold the same
-//! bits. Sent: (g - 1) x slice by each member, twice.
+//! bits. Sent: (g - 1) x slice by each member, twice. Inside a loop the slices are those of the elements
+//! that the step brings.
 
-use super::moves::{MovePieces, Phase};
+use super::moves::Phase;
 use super::runs::Runs;
 use super::tasks::{Copy, Part, Transfer};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::ops::Range;
 
+/// What a device of a group takes: the same of every member, where every member takes the same.
+#[derive(PartialEq, Eq)]
+struct Group {
+    members: Vec<DeviceId>,
+    target: usize,
+    runs: Runs,
+}
+
 /// The two phases of an all_reduce. A device whose group is not one (its members do not all take the
-/// whole pieces of the same members) stays with what it takes directly.
-pub(super) fn by_slices(direct: Phase, pieces: &MovePieces) -> Vec<Phase> {
-    let groups: Vec<Option<Vec<DeviceId>>> = direct.iter().map(|copy| members(copy.as_ref()?)).collect();
-    let of_group = |device: usize| {
+/// same elements of the same members) stays with what it takes directly.
+pub(super) fn by_slices(direct: Phase) -> Vec<Phase> {
+    let groups: Vec<Option<Group>> = direct.iter().map(|copy| group(copy.as_ref()?)).collect();
+    let place_of = |device: usize| {
         let group = groups[device].as_ref()?;
         let agrees = |member: &DeviceId| groups[member.index()].as_ref() == Some(group);
-        let place = group.iter().position(|member| member.index() == device)?;
-        group.iter().all(agrees).then_some((group, place))
+        let place = group.members.iter().position(|member| member.index() == device)?;
+        group.members.iter().all(agrees).then_some((group, place))
     };
     let mut gather: Phase = direct.iter().map(|_| None).collect();
     let mut reduce: Phase = Vec::new();
     for (device, copy) in direct.into_iter().enumerate() {
-        let (Some((group, place)), Some(copy)) = (of_group(device), &copy) else {
+        let (Some((group, place)), Some(copy)) = (place_of(device), &copy) else {
             reduce.push(copy);
             continue;
         };
-        let target =
-            pieces.targets[device].as_ref().expect("a device that takes something has a target piece");
-        let slices = slices(target.piece.region.len(), pieces.dtype.size() as usize, group.len());
+        let slices = slices(group.runs.bytes(), copy.dtype.size() as usize, group.members.len());
         reduce.push(reduce_slice(copy, &slices[place]));
         gather[device] = gather_slices(copy, group, place, &slices);
     }
     vec![reduce, gather]
 }
 
-/// The members of the group that a device reduces over, if it takes the whole piece of each.
-fn members(copy: &Copy) -> Option<Vec<DeviceId>> {
-    let bytes = copy.transfers.first()?.runs.bytes();
-    let in_order = copy.transfers.iter().enumerate().all(|(index, transfer)| {
-        transfer.runs.is_whole(bytes) && (transfer.part == Part::First) == (index == 0)
-    });
-    let members: Vec<DeviceId> = copy.transfers.iter().map(|transfer| transfer.from).collect();
-    (in_order && copy.fill.is_none() && members.len() > 1).then_some(members)
+/// The group that a device reduces over, if it takes one thing from several members.
+fn group(copy: &Copy) -> Option<Group> {
+    let [Transfer { parts, target, runs }] = &copy.transfers[..] else {
+        return None;
+    };
+    let members: Vec<DeviceId> = parts.iter().map(|part| part.from).collect();
+    let reduces = copy.fill.is_none() && members.len() > 1;
+    reduces.then(|| Group { members, target: *target, runs: runs.clone() })
 }
 
-/// Ceil slices of a piece, in bytes.
+/// Ceil slices of so many bytes, of whole elements.
 fn slices(bytes: usize, element: usize, members: usize) -> Vec<Range<usize>> {
     let slice = (bytes / element).div_ceil(members) * element;
     (0..members).map(|n| (n * slice).min(bytes)..((n + 1) * slice).min(bytes)).collect()
@@ -62,41 +69,25 @@ fn slices(bytes: usize, element: usize, members: usize) -> Vec<Range<usize>> {
 
 /// The device's own slice from every member.
 fn reduce_slice(copy: &Copy, slice: &Range<usize>) -> Option<Copy> {
-    let transfers = copy.transfers.iter().map(|t| Transfer { runs: stretch(slice), ..*t });
-    with_transfers(copy, slice, transfers.collect())
+    let Transfer { parts, target, runs } = &copy.transfers[0];
+    let transfer = Transfer { parts: parts.clone(), target: *target, runs: runs.slice(slice) };
+    (!slice.is_empty()).then(|| Copy { transfers: [transfer].into(), fill: None, ..*copy })
 }
 
-/// The others' slices from where they made them.
-fn gather_slices(copy: &Copy, group: &[DeviceId], place: usize, slices: &[Range<usize>]) -> Option<Copy> {
-    // Buffers lie at the same place on every device.
-    let target = copy.transfers[0].target;
-    let others = group.iter().zip(slices).enumerate();
+/// The others' slices from where they made them: the targets of the members, which lie at the same
+/// place on all of them.
+fn gather_slices(copy: &Copy, group: &Group, place: usize, slices: &[Range<usize>]) -> Option<Copy> {
+    let target = group.target;
+    let others = group.members.iter().zip(slices).enumerate();
     let others = others.filter(|&(member, (_, slice))| member != place && !slice.is_empty());
     let transfers: Vec<Transfer> = others
         .map(|(_, (&from, slice))| Transfer {
-            from,
-            part: Part::First,
-            source: target,
+            parts: [Part { from, source: target }].into(),
             target,
-            runs: stretch(slice),
+            runs: group.runs.slice(slice).from_target(),
         })
         .collect();
-    let all = slices.first()?.start..slices.last()?.end;
-    with_transfers(copy, &all, transfers)
-}
-
-fn with_transfers(copy: &Copy, bytes: &Range<usize>, transfers: Vec<Transfer>) -> Option<Copy> {
-    let nothing = bytes.is_empty() || transfers.is_empty();
-    (!nothing).then(|| Copy {
-        dtype: copy.dtype,
-        fill: None,
-        combine: copy.combine,
-        transfers: transfers.into(),
-    })
-}
-
-fn stretch(slice: &Range<usize>) -> Runs {
-    Runs::stretch(slice.start, slice.len())
+    (!transfers.is_empty()).then(|| Copy { transfers: transfers.into(), fill: None, ..*copy })
 }
 
 #[cfg(test)]

@@ -154,34 +154,38 @@ pub struct Copy {
     /// Bytes that are filled with the identity of an operator first: parts of a partial value that
     /// hold nothing of it.
     pub fill: Option<(Combine, Range<usize>)>,
-    /// How later parts are combined with earlier ones; none if nothing is reduced.
+    /// How the parts of a transfer are combined; none if nothing is reduced.
     pub combine: Option<Combine>,
-    /// What is taken from whom.
+    /// What is taken.
     pub transfers: Box<[Transfer]>,
 }
 
-/// Elements that one device takes from one piece.
+/// Elements that one device takes: from one piece, or from several that are combined.
 #[derive(Debug)]
 pub struct Transfer {
-    /// Whose arena they lie in.
-    pub from: DeviceId,
-    /// Whether they are put in place or combined with what is there.
-    pub part: Part,
-    /// Where the source piece starts in the arena of `from`.
-    pub source: usize,
+    /// The parts, in the order in which they are combined. There is at least one.
+    pub parts: Box<[Part]>,
     /// Where the target piece starts in the arena of the device.
     pub target: usize,
-    /// Which bytes of the source piece go to which bytes of the target piece.
+    /// Which bytes of each source piece go to which bytes of the target piece.
     pub runs: Runs,
 }
 
-/// What a transfer does with the elements that stand in the target.
+/// A source piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// Overwrites them.
-    First,
-    /// Combines itself with them.
-    Later,
+pub struct Part {
+    /// Whose arena it lies in.
+    pub from: DeviceId,
+    /// Where it starts there.
+    pub source: usize,
+}
+
+impl Copy {
+    /// The devices that elements are taken from, the device itself perhaps among them, with bytes.
+    pub fn sources(&self) -> impl Iterator<Item = (DeviceId, usize)> {
+        let of = |transfer: &'_ Transfer| transfer.runs.bytes();
+        self.transfers.iter().flat_map(move |t| t.parts.iter().map(move |part| (part.from, of(t))))
+    }
 }
 
 impl Tasks {

@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffers, Steps};
 use super::moves::{Phase, phases};
-use super::tasks::{Instr, Lane, LaneId, Task, Tasks, Turn, TurnId, Work};
+use super::tasks::{Copy, Instr, Lane, LaneId, Task, Tasks, Turn, TurnId, Work};
 use super::{InstantiateError, InstrId, Streams, kernels};
 use crate::threads::Tick;
 use shardweave_compiler::host::{Action, BufferId, EventId, HostInstr, HostProgram, StreamId};
@@ -285,11 +285,8 @@ impl Meetings {
 fn reads(phase: &Phase) -> impl Iterator<Item = (DeviceId, DeviceId)> {
     phase.iter().enumerate().flat_map(|(reader, copy)| {
         let reader = DeviceId::new(reader);
-        let transfers = copy.iter().flat_map(|copy| &copy.transfers);
-        transfers
-            .map(|transfer| transfer.from)
-            .filter(move |&owner| owner != reader)
-            .map(move |owner| (reader, owner))
+        let sources = copy.iter().flat_map(Copy::sources);
+        sources.map(|(from, _)| from).filter(move |&owner| owner != reader).map(move |owner| (reader, owner))
     })
 }
 

@@ -114,7 +114,7 @@ mod tests {
         let arenas = Arenas::new(0, &used).expect("no bytes can be had");
         let tasks = Tasks { lanes, instrs, turns, used, arena: 0 };
         let recorder = Recorder::new(Record::Nothing);
-        Arc::new(Job { tasks: Arc::new(tasks), arenas: Arc::new(arenas), recorder, probe: None })
+        Arc::new(Job { tasks: Arc::new(tasks), arenas: Arc::new(arenas), recorder, probe: None, link: None })
     }
 
     fn wait(lanes: &[usize], tick: Tick) -> Work {
