@@ -66,7 +66,6 @@ codes! {
     PieceCount         "E0405" "There are not as many explicit sizes as the axis is long."
     PieceSizes         "E0406" "Explicit sizes do not add up to the size of the piece they cut."
     BadCut             "E0407" "A cut or a step count is not possible."
-    DTypeLayout        "E0408" "The layout is not possible for this value."
     UnknownPlacement   "E0409" "No placement has this name."
     SizeConflict       "E0501" "A dim gets two different sizes."
     SizeMissing        "E0502" "A dim has no size."

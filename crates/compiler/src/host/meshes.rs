@@ -23,12 +23,7 @@ impl MeshPairs {
             })
         });
         let mesh_of = mesh_of.collect();
-        let sorted = |mesh: &Mesh| {
-            let mut devices: Vec<DeviceId> = mesh.devices().collect();
-            devices.sort_unstable();
-            devices
-        };
-        let devices: Vec<Vec<DeviceId>> = meshes.iter().map(|mesh| sorted(mesh)).collect();
+        let devices: Vec<Vec<DeviceId>> = meshes.iter().map(|mesh| mesh.sorted_devices()).collect();
         let meet =
             |a: &Vec<DeviceId>, b: &Vec<DeviceId>| a.iter().any(|device| b.binary_search(device).is_ok());
         let meet = devices.iter().map(|a| devices.iter().map(|b| meet(a, b)).collect()).collect();

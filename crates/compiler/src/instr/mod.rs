@@ -156,6 +156,11 @@ impl Kind {
         Kind::ALL.into_iter().find(|k| k.name() == name)
     }
 
+    /// Whether parts are combined.
+    pub fn reduces(self) -> bool {
+        matches!(self, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce)
+    }
+
     /// Whether devices exchange anything.
     pub fn communicates(self) -> bool {
         self != Kind::Local

@@ -1,6 +1,6 @@
 //! When two layouts are the same: when every device holds the same indices.
 
-use super::{DimCuts, Factor, Layout, Steps};
+use super::{DimCuts, Factor, Layout};
 use crate::id::Id;
 
 impl Layout {
@@ -77,15 +77,5 @@ impl Layout {
         (0..bound as usize)
             .map(Id::new)
             .all(|device| self.piece_of(sizes, device) == other.piece_of(sizes, device))
-    }
-
-    /// The layout with every `stream` of undecided count made definite.
-    pub fn with_steps_resolved(&self, sizes: &[u64]) -> Layout {
-        self.map_factors(|dim, factor| {
-            vec![match factor {
-                Factor::Stream(steps) => Factor::Stream(Steps::Count(steps.count(sizes[dim]))),
-                other => other.clone(),
-            }]
-        })
     }
 }

@@ -144,7 +144,7 @@ impl Lower<'_> {
             None => Before::Source { source: from, cut: None, step },
             Some((last, others)) => {
                 let source = self.along(operand, from, others, &because);
-                let reduces = matches!(last.traffic.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
+                let reduces = last.traffic.kind.reduces();
                 let cut = if reduces { in_step(&self.ty(source).layout, &step) } else { None };
                 if reduces && cut.is_none() {
                     let whole = self.along(operand, source, std::slice::from_ref(last), &because);
@@ -259,7 +259,7 @@ impl Lower<'_> {
             return self.have(operand, target, because);
         };
         let source = self.along(operand, from, others, because);
-        let reduces = matches!(last.traffic.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
+        let reduces = last.traffic.kind.reduces();
         let cut = if reduces { in_step(&self.ty(source).layout, &step) } else { None };
         if reduces && cut.is_none() {
             return self.have(operand, target, because);

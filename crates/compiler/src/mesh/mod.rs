@@ -236,12 +236,15 @@ impl Mesh {
 
     /// Whether both meshes have the same devices, in whatever grid.
     pub fn same_devices(&self, other: &Mesh) -> bool {
-        let sorted = |mesh: &Mesh| {
-            let mut devices: Vec<DeviceId> = mesh.devices().collect();
-            devices.sort_unstable();
-            devices
-        };
-        self.same_grid(other) || self.device_count() == other.device_count() && sorted(self) == sorted(other)
+        self.same_grid(other)
+            || self.device_count() == other.device_count() && self.sorted_devices() == other.sorted_devices()
+    }
+
+    /// The devices in the order of their numbers.
+    pub fn sorted_devices(&self) -> Vec<DeviceId> {
+        let mut devices: Vec<DeviceId> = self.devices().collect();
+        devices.sort_unstable();
+        devices
     }
 
     /// Whether both meshes have the same devices in the same grid, whatever their names.

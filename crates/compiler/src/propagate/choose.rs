@@ -92,7 +92,7 @@ impl Choose<'_> {
         let conflict = conflict(&question, &best.way.over);
         let told = others.iter().filter_map(|other| alternative(&question, &best, other));
         let told: Vec<Alternative> = told.take(ALTERNATIVES).collect();
-        let because = self.because(value, &space, &best, conflict.as_deref());
+        let because = self.because(value, &apply.op, &space, &best, conflict.as_deref());
         if self.placement.is_some_and(|placement| placement.strict) && !matches!(apply.op, Op::Reshard) {
             self.refuse_communication(value, &best, &because);
         }
@@ -129,16 +129,13 @@ impl Choose<'_> {
         Weighed::of_move(Way { over, carriers: Vec::new() }, wanted.clone(), moved)
     }
 
-    fn because(&self, value: ValueId, space: &Space, best: &Weighed, conflict: Option<&str>) -> String {
+    fn because(&self, value: ValueId, op: &Op, space: &Space, best: &Weighed, conflict: Option<&str>) -> String {
         let name = &self.program.values[value].name;
-        let op = self.program.apply(value).map_or("", |apply| apply.op.name());
+        let over = over_text(space, &best.way.over, self.home.name());
         match (op, conflict) {
-            ("reshard", _) => format!("{name} is resharded"),
-            (op, None) => format!("{op} of {name} runs over {}", over_text(space, &best.way.over, self.home.name())),
-            (op, Some(conflict)) => {
-                let over = over_text(space, &best.way.over, self.home.name());
-                format!("{op} of {name} runs over {over} ({conflict})")
-            }
+            (Op::Reshard, _) => format!("{name} is resharded"),
+            (op, None) => format!("{} of {name} runs over {over}", op.name()),
+            (op, Some(conflict)) => format!("{} of {name} runs over {over} ({conflict})", op.name()),
         }
     }
 

@@ -13,10 +13,11 @@ use std::fmt::Write;
 /// The layout of a space as text.
 pub(super) fn over_text(space: &Space, over: &Layout, home: &str) -> String {
     let names: Vec<&str> = space.dims.values().map(|dim| dim.name.as_str()).collect();
-    match over.text(&names, Some(home)).to_string() {
-        text if text == "replicated" => "no cut".into(),
-        text => text,
+    let nothing = Layout::replicated(over.mesh().clone(), over.ndim());
+    if *over == nothing && over.mesh().name() == home {
+        return "no cut".into();
     }
+    over.text(&names, Some(home)).to_string()
 }
 
 /// The claims that cannot all be met: an axis asked for on two dims of one operation.
