@@ -1,6 +1,6 @@
 //! The memory of all devices of a session: one block a device, shared by the threads that play them.
 //!
-//! This is the one file of the crate with `unsafe` code. Every device writes only to its own block and
+//! Every device writes only to its own block and
 //! reads blocks of others while a move runs; no lock guards the bytes. That this is sound rests on
 //! three things, named in the `SAFETY` reasons below:
 //!
@@ -16,6 +16,7 @@
 //!
 //! So two threads never touch the same byte at the same time unless both read. References are made only
 //! for the very bytes that a task reads or writes, and only as long as it does.
+#![expect(unsafe_code, reason = "devices share memory by the rules above")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;

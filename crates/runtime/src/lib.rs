@@ -1,4 +1,8 @@
 //! Runs what the compiler plans: tensors, kernels, communication, executors.
+//!
+//! `unsafe` is denied but in the files that say why they expect it: the arenas that devices share, mapped
+//! files, the call of the matrix product, and loops compiled for wider vectors.
+#![deny(unsafe_code)]
 
 pub mod tensor;
 pub mod files;

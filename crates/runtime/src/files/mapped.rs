@@ -1,4 +1,5 @@
 //! A file as bytes, without reading it: the one place of this module that needs `unsafe`.
+#![expect(unsafe_code, reason = "a mapped file is only as still as other programs leave it")]
 
 use super::unreadable;
 use memmap2::Mmap;
@@ -21,10 +22,11 @@ impl MappedFile {
             return Err(unreadable(path, "is not a regular file"));
         }
         let file = File::open(path).map_err(cannot)?;
-        // SAFETY: the map is private to this struct, is never written through, and is only ever seen as
-        // bytes that are copied out before they are taken for numbers, so every bit pattern is allowed.
-        // What remains is the caveat of every mapped file: a program that shortens the file while it is
-        // mapped makes reads of the lost pages fail with a signal. Readers of model files accept that.
+        // SAFETY: the map is private to this struct and never written through. Headers are copied out before
+        // they are parsed, elements before they are taken for numbers, and every bit pattern of theirs is
+        // allowed. What remains is the caveat of every mapped file: a program that writes to the file while
+        // it is mapped changes bytes under a reader, and one that shortens it makes reads of the lost pages
+        // fail with a signal. Readers of model files accept that.
         let map = unsafe { Mmap::map(&file) }.map_err(cannot)?;
         Ok(MappedFile { path: path.to_owned(), map })
     }

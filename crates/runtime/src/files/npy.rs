@@ -119,7 +119,9 @@ impl Header {
             format!("its header claims to be {length} bytes long, but only {} follow", rest.len() - before)
         })?;
         let end = MAGIC.len() + before + text.len();
-        let (descr, order, shape) = Dict { rest: text }.read().map_err(|why| format!("bad header: {why}"))?;
+        // Copied first: what a mapped file holds may change under a reader that looks twice.
+        let text = text.to_vec();
+        let (descr, order, shape) = Dict { rest: &text }.read().map_err(|why| format!("bad header: {why}"))?;
         Ok(Header { descr, order, shape, end })
     }
 }

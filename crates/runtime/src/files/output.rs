@@ -104,20 +104,61 @@ impl OutputFiles {
         Ok(())
     }
 
-    /// Renames all files to their targets. If one cannot be, none is left.
+    /// Renames all files to their targets. If one cannot be, every target is again what it was before.
     pub fn commit(mut self) -> Result<(), Diagnostic> {
-        for done in 0..self.staged.len() {
-            let Staged { target, beside } = &self.staged[done];
-            if let Err(error) = fs::rename(beside, target) {
-                let told = cannot(target, &error);
-                for renamed in &self.staged[..done] {
-                    let _ = fs::remove_file(&renamed.target); // the error that is told is the first one
+        let mut placed: Vec<Placed> = Vec::new();
+        for staged in &self.staged {
+            match Placed::put(staged) {
+                Ok(done) => placed.push(done),
+                Err(error) => {
+                    placed.into_iter().rev().for_each(Placed::undo);
+                    return Err(cannot(&staged.target, &error));
                 }
-                return Err(told);
             }
         }
+        placed.into_iter().for_each(Placed::keep);
         self.staged.iter_mut().for_each(Staged::keep);
         Ok(())
+    }
+}
+
+/// A target that has its new content, and its old content beside it if there was any.
+struct Placed {
+    target: PathBuf,
+    old: Option<PathBuf>,
+}
+
+impl Placed {
+    fn put(staged: &Staged) -> io::Result<Placed> {
+        let Staged { target, beside } = staged;
+        let old = target.try_exists()?.then(|| beside.with_extension("old"));
+        if let Some(old) = &old {
+            // A second name keeps the old content; where the file system has none, it is moved away.
+            fs::hard_link(target, old).or_else(|_| fs::rename(target, old))?;
+        }
+        if let Err(error) = fs::rename(beside, target) {
+            if let Some(old) = &old {
+                // Two names of one file: renaming one to the other would leave both.
+                let _ = if target.exists() { fs::remove_file(old) } else { fs::rename(old, target) };
+            }
+            return Err(error);
+        }
+        Ok(Placed { target: target.clone(), old })
+    }
+
+    /// The target as it was. What fails here is not told: the first error is.
+    fn undo(self) {
+        let _ = match &self.old {
+            Some(old) => fs::rename(old, &self.target),
+            None => fs::remove_file(&self.target),
+        };
+    }
+
+    /// The old content is not needed any more.
+    fn keep(self) {
+        if let Some(old) = &self.old {
+            let _ = fs::remove_file(old); // a second name that stays behind loses nothing
+        }
     }
 }
 

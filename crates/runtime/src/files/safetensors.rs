@@ -92,7 +92,8 @@ fn read_header(file: &[u8]) -> Result<(Metadata, usize), String> {
         return Err(format!("its header claims to be {length} bytes long, but only {} follow", rest.len()));
     }
     let (text, data) = rest.split_at(length as usize);
-    let header: Metadata = serde_json::from_slice(text).map_err(|error| format!("bad header: {error}"))?;
+    // Copied first: what a mapped file holds may change under a reader that looks twice.
+    let header: Metadata = serde_json::from_slice(&text.to_vec()).map_err(|error| format!("bad header: {error}"))?;
     if header.data_len() != data.len() {
         return Err(format!(
             "its header describes {} bytes of elements, but {} follow it",

@@ -130,7 +130,7 @@ impl SplitCheckpoint {
             weight_map: BTreeMap<String, String>,
         }
         let text = MappedFile::open(index)?;
-        let Index { weight_map } = serde_json::from_slice(text.bytes()).map_err(|error| {
+        let Index { weight_map } = serde_json::from_slice(&text.bytes().to_vec()).map_err(|error| {
             unreadable(index, format_args!("is not an index of a split checkpoint: {error}"))
         })?;
         let mut found = Diagnostics::new();

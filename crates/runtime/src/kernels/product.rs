@@ -2,6 +2,7 @@
 //!
 //! `unsafe`: the crate takes pointers and strides. Products
 //! of few rows are done here: packing, which the crate does, costs more than it saves there.
+#![expect(unsafe_code, reason = "the product takes pointers")]
 
 use super::float::Real;
 use super::reduce::{Add, fold_run};

@@ -24,6 +24,7 @@ macro_rules! vectorised {
                     plain::<$($generic),*>($($argument),*)
                 }
                 if is_x86_feature_detected!("avx2") {
+                    #[expect(unsafe_code, reason = "a function for wider vectors may be called where they are")]
                     // SAFETY: the function asks for nothing but AVX2, which the machine has.
                     return unsafe { with_avx2::<$($generic),*>($($argument),*) };
                 }
