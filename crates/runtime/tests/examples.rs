@@ -71,7 +71,8 @@ fn run(
     let mut found: Vec<Vec<(String, Tensor)>> = Vec::new();
     for backend in [Backend::Threads, Backend::Lockstep] {
         for streams in [Streams::Merged, Streams::Apart] {
-            let options = Options { backend, streams, record: Record::Bytes, ..Options::default() };
+            let options =
+                Options { backend, streams: Some(streams), record: Record::Bytes, ..Options::default() };
             let mut session = Session::new(program.clone(), placement.cloned(), options);
             found.push(session.run(&given).unwrap_or_else(|error| panic!("{error}")).into_vec());
             let report = &session.plan().expect("the session has compiled").report;

@@ -116,7 +116,7 @@ fn a_failure_at_any_instruction_of_any_device_stops_all_and_is_told_alike() {
         let mut told: Vec<Vec<String>> = Vec::new();
         for (backend, streams) in arrangements() {
             let probe = Arc::new(Fails(Mutex::new(None)));
-            let options = Options { probe: Some(probe.clone()), streams, ..options(backend) };
+            let options = Options { probe: Some(probe.clone()), streams: Some(streams), ..options(backend) };
             let mut session = session(&host, options);
             let mut errors = Vec::new();
             for device in (0..devices as usize).map(DeviceId::new) {
@@ -170,7 +170,7 @@ fn an_id_outside_the_table_is_the_same_error_everywhere() {
     for devices in [1, 2, 5] {
         for (backend, streams) in arrangements() {
             let host = everything(devices);
-            let mut session = session(&host, Options { streams, ..options(backend) });
+            let mut session = session(&host, Options { streams: Some(streams), ..options(backend) });
             for bad in [6, -1, i64::MAX, i64::MIN] {
                 let error = session.run(&inputs(&[0, 1, bad, 3, 4, 5])).unwrap_err();
                 let RunError::Device(failure) = &error else { panic!("{error}") };

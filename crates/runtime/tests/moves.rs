@@ -5,7 +5,10 @@ mod hand;
 
 use hand::{BACKENDS, Hand, counting, mesh, options, session, ty};
 use shardweave_compiler::dtype::DType;
+use shardweave_compiler::host::Action;
+use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Kind, TensorType};
+use shardweave_compiler::layout::StepId;
 use shardweave_compiler::mesh::Mesh;
 use shardweave_compiler::transfer::{Traffic, reduced_axes};
 use shardweave_runtime::session::Inputs;
@@ -173,6 +176,57 @@ fn into_two_operators_at_once() {
             let target = ty(dtype, &dims, target, &home, &[]);
             check(&ty(dtype, &dims, "replicated", &home, &[]), &target);
             check(&ty(dtype, &dims, "n/a", &home, &[]), &target);
+        }
+    }
+}
+
+/// In a loop: each step brings a block, which moves on into the whole. What is sent in all steps is what
+/// the plan says of the move.
+#[test]
+fn step_by_step() {
+    let ways = [
+        ("s/stream(*), partial(tp)", "s/step(*, i0), partial(tp)", "replicated"),
+        ("s/stream(*), partial(tp)", "s/step(*, i0), partial(tp)", "s/stream(*), e/tp"),
+        ("s/stream(*), partial(tp)", "s/step(*, i0), partial(tp)", "s/stream(*)/tp"),
+        ("e/stream(*), partial(tp)", "e/step(*, i0), partial(tp)", "replicated"),
+        ("s/stream(*)/tp", "s/step(*, i0)/tp", "replicated"),
+        ("s/tp", "s/tp/step(*, i0)", "replicated"),
+        ("s/stream(*)/tp", "s/step(*, i0)/tp", "s/stream(*), e/tp"),
+        ("replicated", "s/step(*, i0)", "e/tp"),
+    ];
+    for devices in [1, 2, 3, 4] {
+        let home = mesh("line", &[("tp", devices)], None);
+        for (steps, rows) in [(1, 4), (2, 8), (3, 7), (4, 6), (3, 2)] {
+            for (from, block, to) in ways {
+                let one = |text: &str| {
+                    let text = text.replace('*', &steps.to_string());
+                    ty(DType::I32, &[("s", rows), ("e", 5)], &text, &home, &[])
+                };
+                check_steps(steps, &one(from), &one(block), &one(to));
+            }
+        }
+    }
+}
+
+fn check_steps(steps: u64, from: &TensorType, block: &TensorType, to: &TensorType) {
+    let mut hand = Hand::new();
+    let x = hand.input("x", from.clone());
+    let piece = hand.inner("x", block.clone());
+    let y = hand.output("y", to.clone());
+    let (bring, moved) = (hand.moved(x, piece), hand.moved(piece, y));
+    hand.repeat(0, steps, vec![Action::Alloc(piece), bring, moved, Action::Free(piece)]);
+    let host = hand.finish();
+    let array = counting(DType::I32, &from.sizes());
+    for backend in BACKENDS {
+        let told = format!("{backend:?}, {steps} steps, {block:?} -> {to:?}");
+        let mut session = session(&host, options(backend));
+        let outputs = session.run(&Inputs::new().with("x", array.clone())).unwrap();
+        assert_eq!(outputs.get("y").expect("an output").bytes(), array.bytes(), "{told}");
+        let counters = [(StepId::new(0), steps)];
+        let planned = [Traffic::in_loop(from, block, &counters), Traffic::in_loop(block, to, &counters)];
+        for (row, traffic) in session.recording().moves.iter().zip(planned) {
+            assert_eq!(row.total(), traffic.bytes_total, "bytes of all, {told}");
+            assert_eq!(row.most(), traffic.bytes_per_device, "bytes of one device, {told}");
         }
     }
 }

@@ -239,7 +239,7 @@ fn streams_run_beside_each_other_and_meet_at_events() {
     let expected: Vec<i64> = (0..12).map(|i| i * 81).collect();
     for backend in BACKENDS {
         for streams in [Streams::Merged, Streams::Apart] {
-            let mut session = session(&host, Options { streams, ..options(backend) });
+            let mut session = session(&host, Options { streams: Some(streams), ..options(backend) });
             for _ in 0..20 {
                 let outputs = session.run(&inputs).unwrap();
                 assert_eq!(outputs.get("y").unwrap().elements::<i64>(), expected, "{backend:?} {streams:?}");

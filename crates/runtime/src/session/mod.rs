@@ -44,8 +44,8 @@ pub struct Options {
     pub sizes: Vec<(String, u64)>,
     /// What runs the devices.
     pub backend: Backend,
-    /// Which streams of a device run beside each other.
-    pub streams: Streams,
+    /// Which streams of a device run beside each other; without it, what pays: see [`Session`].
+    pub streams: Option<Streams>,
     /// How many threads can run at the same time.
     pub cores: usize,
     /// How many bytes arenas and outputs may take; without it, what the system says is available.
@@ -64,7 +64,7 @@ impl Default for Options {
             compile: compile::Options::default(),
             sizes: Vec::new(),
             backend: Backend::default(),
-            streams: Streams::Merged,
+            streams: None,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory: None,
             record: Record::default(),
@@ -75,6 +75,11 @@ impl Default for Options {
 }
 
 /// A program that is run often. See the [module](self).
+///
+/// Streams of a device run beside each other, unless the options say otherwise, where that can gain
+/// something: threads play a link, so that one stream can wait for it while another computes, or there
+/// is a core for each stream of each device. In lockstep they always do, so that what is wrong between
+/// them shows.
 pub struct Session {
     source: Source,
     options: Options,
@@ -254,7 +259,16 @@ impl Session {
     }
 
     fn load(&self, host: &HostProgram, dtype_of: loaded::DTypeOf<'_>) -> Result<Arc<Loaded>, RunError> {
-        Ok(Arc::new(Loaded::new(host, self.options.streams, dtype_of)?))
+        Ok(Arc::new(Loaded::new(host, self.streams(host), dtype_of)?))
+    }
+
+    fn streams(&self, host: &HostProgram) -> Streams {
+        let lanes = host.devices.saturating_mul(host.streams as u64);
+        let pays = match self.options.backend {
+            Backend::Threads => self.options.link.is_some() || lanes <= self.options.cores as u64,
+            Backend::Lockstep => true,
+        };
+        self.options.streams.unwrap_or(if pays { Streams::Apart } else { Streams::Merged })
     }
 
     fn loaded(&self) -> Result<Arc<Loaded>, RunError> {
