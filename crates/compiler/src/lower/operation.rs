@@ -9,7 +9,7 @@ use crate::layout::{Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop};
 use crate::op::{Op, Reduce, Space, Zip, space};
 use crate::program::{Apply, Operand, ValueId};
-use crate::propagate::{OpPlan, bias_layout, finishes_later, stored, typed};
+use crate::propagate::{OpPlan, bias_layout, finished_in, finishes_later, stored, typed};
 use crate::reshard::{Leg, route};
 
 /// An operation while it is lowered.
@@ -23,7 +23,7 @@ struct Running<'a> {
     space: Space,
     /// The layout of the space inside the loop; the plan's own where there is none.
     over: Layout,
-    /// Where the result is to be.
+    /// Where the result is to be when it is finished.
     target: Layout,
     /// How the pieces give the result, all steps together.
     natural: Layout,
@@ -37,8 +37,8 @@ impl Lower<'_> {
         let placed = self.placed;
         let plan = placed.ops[value].as_ref().expect("a needed operation has a plan");
         let target = placed.layout(value).clone();
-        if let (Op::Reshard, [Operand::Value(operand)]) = (&apply.op, &apply.operands[..]) {
-            return self.reshard(value, *operand, &target, plan);
+        if let Some(operand) = self.program.moved_operand(value) {
+            return self.reshard(value, operand, &target, plan);
         }
         let whole = self.program.space(value, self.sizes).expect("an operation has a space");
         let natural = whole.result_layout(&plan.over).expect("a chosen way can be projected");
@@ -56,7 +56,8 @@ impl Lower<'_> {
         let sizes: Vec<u64> = space.dims.values().map(|dim| dim.size).collect();
         let over = plan.over.at_step(&sizes, self.counters);
         let streams = plan.over.streams(&sizes);
-        let running = Running { value, apply, plan, op, operands, space, over, target, natural, later };
+        let goal = if later { finished_in(&target) } else { target.clone() };
+        let running = Running { value, apply, plan, op, operands, space, over, target: goal, natural, later };
         let combined = if streams.is_empty() {
             self.straight(&running)
         } else {
@@ -65,7 +66,9 @@ impl Lower<'_> {
             let counters = streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps));
             self.in_loop(&running, counters.collect())
         };
-        self.finished(&running, combined)
+        let finished = self.finished(&running, combined);
+        let because = self.result_reason(&running);
+        self.follow(finished, &target, &because)
     }
 
     /// Without streams: operands, pieces, result.
@@ -79,14 +82,19 @@ impl Lower<'_> {
                 }
             })
             .collect();
-        let mut at = self.pieces(running, operands, running.natural.clone());
-        let how = route(self.ty(at), &running.target, self.cost);
+        let at = self.pieces(running, operands, running.natural.clone());
         let because = self.result_reason(running);
+        self.follow(at, &running.target, &because)
+    }
+
+    /// A result on the way to a layout, outside loops. Parts are held wide.
+    fn follow(&mut self, mut at: LocalId, target: &Layout, because: &str) -> LocalId {
+        let how = route(self.ty(at), target, self.cost);
         for leg in &how.legs {
             if !leg.target.partial().is_empty() {
                 at = self.stored_as(at, self.ty(at).dtype.wide());
             }
-            at = self.moved(at, &leg.target, &because);
+            at = self.moved(at, &leg.target, because);
         }
         at
     }
@@ -258,11 +266,14 @@ impl Lower<'_> {
         let Some((last, others)) = stepped else {
             return self.have(operand, target, because);
         };
-        let source = self.along(operand, from, others, because);
+        let mut source = self.along(operand, from, others, because);
         let reduces = last.traffic.kind.reduces();
         let cut = if reduces { in_step(&self.ty(source).layout, &step) } else { None };
         if reduces && cut.is_none() {
             return self.have(operand, target, because);
+        }
+        if !target.partial().is_empty() {
+            source = self.stored_as(source, self.ty(source).dtype.wide());
         }
         let result = self.value(&self.program.values[value].name, TensorType { layout: target.clone(), ..self.ty(source).clone() });
         let first = self.counters;

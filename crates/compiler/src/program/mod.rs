@@ -176,6 +176,18 @@ impl Program {
         Some(crate::op::space(&apply.op, &operands, &self.sized_dims(value, sizes)))
     }
 
+    /// The operand of a reshard that keeps the order of the dims: the value is that operand in another
+    /// layout, and nothing is computed.
+    pub fn moved_operand(&self, value: ValueId) -> Option<ValueId> {
+        match self.apply(value)? {
+            Apply { op: Op::Reshard, operands, .. } => match operands[..] {
+                [Operand::Value(operand)] if self.values[operand].dims == self.values[value].dims => Some(operand),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// For each value, whether an output needs it.
     pub fn needed(&self) -> Table<ValueId, bool> {
         let mut needed: Table<ValueId, bool> = self.values.keys().map(|_| false).collect();

@@ -84,9 +84,9 @@ impl Choose<'_> {
             wanted: Some(wanted),
             home: &self.home,
         };
-        let (best, others) = match apply.op {
-            Op::Reshard => (self.reshard(&question, wanted), Vec::new()),
-            _ => question.best(self.sizes, self.cost),
+        let (best, others) = match self.program.moved_operand(value) {
+            Some(operand) => (self.reshard(operand, wanted), Vec::new()),
+            None => question.best(self.sizes, self.cost),
         };
         let steps = best.way.over.step_count(&question.space_sizes());
         let conflict = conflict(&question, &best.way.over);
@@ -119,11 +119,8 @@ impl Choose<'_> {
     }
 
     /// A reshard is nothing but the move.
-    fn reshard(&self, question: &Question<'_>, wanted: &Layout) -> Weighed {
-        let Some(Operand::Value(operand)) = question.apply.operands.first().copied() else {
-            unreachable!("the operand of a reshard is a value")
-        };
-        let source = &question.at_hand[operand][0];
+    fn reshard(&self, operand: ValueId, wanted: &Layout) -> Weighed {
+        let source = &self.at_hand[operand][0];
         let moved = route(&typed(self.program, self.sizes, operand, source), wanted, self.cost);
         let over = wanted.combined();
         Weighed::of_move(Way { over, carriers: Vec::new() }, wanted.clone(), moved)

@@ -23,7 +23,7 @@ mod ways;
 mod weigh;
 
 pub use origin::Origin;
-pub(crate) use weigh::{bias_layout, finishes_later};
+pub(crate) use weigh::{bias_layout, finished_in, finishes_later};
 
 use crate::cost::Cost;
 use crate::diagnostic::Diagnostics;

@@ -3,6 +3,7 @@
 use super::ways::{Question, Way};
 use super::{largest_piece_bytes, typed};
 use crate::cost::Cost;
+use crate::dtype::Combine;
 use crate::layout::{Cuts, Layout};
 use crate::op::{Op, Reduce, work};
 use crate::program::{Operand, Program, Sizes, ValueId};
@@ -75,7 +76,7 @@ impl Question<'_> {
         for k in self.claim_order() {
             let Operand::Value(operand) = self.apply.operands[k] else { continue };
             let need = match later && k == 2 {
-                true => bias_layout(self.program, self.value, operand, wanted),
+                true => bias_layout(self.program, self.value, operand, &finished_in(wanted)),
                 false => self.needed(&way, k)?,
             };
             memory = memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, operand, &need)));
@@ -117,6 +118,13 @@ impl Question<'_> {
 pub(crate) fn finishes_later(op: &Op, operands: usize, natural: &Layout) -> bool {
     let has_finish = matches!(op, Op::Linear if operands == 3) || matches!(op, Op::Reduce(Reduce::Mean, _));
     has_finish && natural.is_partial()
+}
+
+/// The layout in which such an operation is finished on the way to where its result is to be: a bias may
+/// be added to parts of a sum and a sum divided in parts, but not parts of anything else.
+pub(crate) fn finished_in(target: &Layout) -> Layout {
+    let sums = target.partial().iter().all(|p| p.combine == Combine::Sum);
+    if sums { target.clone() } else { target.combined() }
 }
 
 /// Where the bias of a linear must be when it is added to a result in this layout.
