@@ -74,7 +74,8 @@ pub(super) fn alternative(
     let moves = describe_moves(question, other);
     let over = over_text(question.space, &other.way.over, question.home.name());
     let because = if other.time_us > best.time_us {
-        format!("{:.1} us more ({:.1} instead of {:.1})", other.time_us - best.time_us, other.time_us, best.time_us)
+        let more = other.time_us - best.time_us;
+        format!("{} us more ({} instead of {})", number(more), number(other.time_us), number(best.time_us))
     } else {
         "a tie; weight before bias before input, then program order".to_string()
     };
@@ -85,6 +86,11 @@ pub(super) fn alternative(
         time_us: other.time_us,
         because,
     })
+}
+
+/// A time in microseconds as text; beyond any use with an exponent.
+fn number(time: f64) -> String {
+    if time.abs() < 1e9 { format!("{time:.1}") } else { format!("{time:.1e}") }
 }
 
 /// What would move.

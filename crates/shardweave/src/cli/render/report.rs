@@ -1,6 +1,6 @@
 //! The explanation of a plan, for people.
 
-use super::table::{Column, bold, bytes, dims, table, wrapped};
+use super::table::{Column, bold, bytes, dims, table, wrapped, microseconds};
 use shardweave_compiler::report::Report;
 
 /// Where values live, what moves and why, what else was possible, what it takes.
@@ -99,7 +99,7 @@ fn alternatives(report: &Report) -> String {
             other.value.clone(),
             other.instead.clone(),
             bytes(other.bytes_total),
-            format!("{:.1} us", other.time_us),
+            microseconds(other.time_us),
             other.because.clone(),
         ]
     });

@@ -28,7 +28,7 @@ pub fn table<const N: usize>(columns: [Column; N], rows: impl IntoIterator<Item 
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(columns.map(Column::title));
-    table.add_rows(rows);
+    table.add_rows(rows.into_iter().map(|row| row.map(|cell| clipped(&cell))));
     for (column, drawn) in columns.iter().zip(table.column_iter_mut()) {
         if let Column::Number(_) = column {
             drawn.set_cell_alignment(CellAlignment::Right);
@@ -41,6 +41,16 @@ pub fn table<const N: usize>(columns: [Column; N], rows: impl IntoIterator<Item 
         if below_header { format!("{line}\n") } else { format!("{}\n", bold(line)) }
     });
     lines.collect()
+}
+
+/// A cell of a table: a longer text than this says no more.
+const LONGEST_CELL: usize = 1000;
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_CELL) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// A sentence in lines that are no wider than a table; what follows the first is set in as far as `lead`
@@ -77,6 +87,11 @@ pub fn bytes(count: u64) -> String {
     let power = count.ilog2() / 10; // 1..=6, as a u64 has 64 bits
     let value = count as f64 / (1_u64 << (10 * power)) as f64;
     format!("{value:.1} {}", UNITS[power as usize - 1])
+}
+
+/// `12.5 us`; times beyond any use with an exponent.
+pub fn microseconds(time: f64) -> String {
+    if time.abs() < 1e9 { format!("{time:.1} us") } else { format!("{time:.1e} us") }
 }
 
 /// `b = 2, s = 128`; `scalar` for no dims.
