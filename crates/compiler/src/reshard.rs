@@ -184,8 +184,8 @@ fn reduces_straight(source: &TensorType, target: &Layout, reduced: &[String]) ->
     }
 }
 
-/// Between two grids: every source device holds parts of the whole value, on the same devices, and the
-/// target gives each element to one device.
+/// Between two grids: every source device holds parts of the whole value, and the target gives each
+/// element to one of these devices.
 fn reduces_straight_across(source: &TensorType, target: &Layout) -> bool {
     let mesh = source.layout.mesh();
     let all_partial = mesh
@@ -193,7 +193,8 @@ fn reduces_straight_across(source: &TensorType, target: &Layout) -> bool {
         .iter()
         .all(|(axis, a)| a.size == 1 || source.layout.partial().iter().any(|p| p.axis == axis));
     let all_cut = target.mesh().axes().iter().all(|(axis, a)| a.size == 1 || target.cuts_by(axis).is_some());
-    mesh.same_devices(target.mesh()) && all_partial && all_cut && !target.is_partial()
+    let among = target.mesh().devices().all(|device| mesh.place_of(device).is_some());
+    among && all_partial && all_cut && !target.is_partial()
 }
 
 /// The source cut further, without communication, along axes that the target uses and the source does
