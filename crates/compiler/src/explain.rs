@@ -30,7 +30,9 @@ pub fn run(
     Report {
         program: program.name.clone(),
         placement: placement.map(|placement| placement.name.clone()),
-        mesh: placement.map(|_| axes.map(|axis| (axis.name.clone(), axis.size)).collect()).unwrap_or_default(),
+        mesh: placement
+            .map(|_| axes.map(|axis| (axis.name.clone(), axis.size)).collect())
+            .unwrap_or_default(),
         devices: host.devices,
         values: values(program, sizes, placed, home.unwrap_or(placed.home.name())),
         collectives: walk.collectives,
@@ -120,8 +122,7 @@ impl Walk<'_> {
         }
         let over = all_steps_of(&compute.over);
         let mesh = over.mesh();
-        let cuts: Vec<_> =
-            (0..over.ndim()).map(|dim| DimCuts::new(&over, dim, sizes[dim], &[])).collect();
+        let cuts: Vec<_> = (0..over.ndim()).map(|dim| DimCuts::new(&over, dim, sizes[dim], &[])).collect();
         for place in 0..mesh.device_count() {
             let coords = mesh.coords(place);
             let extents: Vec<u64> = cuts.iter().map(|cuts| cuts.at(&coords).count()).collect();

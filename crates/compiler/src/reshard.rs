@@ -41,7 +41,9 @@ pub struct Route {
 impl Route {
     /// Microseconds under the one cost, if each move runs in so many steps.
     pub fn time_us(&self, cost: &Cost, steps: u64) -> f64 {
-        let time = |leg: &Leg| cost.time_us(0, leg.traffic.messages.saturating_mul(steps), leg.traffic.bytes_per_device);
+        let time = |leg: &Leg| {
+            cost.time_us(0, leg.traffic.messages.saturating_mul(steps), leg.traffic.bytes_per_device)
+        };
         self.legs.iter().map(time).sum()
     }
 

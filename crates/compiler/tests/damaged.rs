@@ -119,7 +119,8 @@ fn damaged_local_programs_are_refused_or_can_be_scheduled() {
     let mut right = 0;
     for (file, text) in forms("local").iter().enumerate() {
         for seed in 0..DAMAGES {
-            let damaged = damaged(text, &mut Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ file as u64));
+            let damaged =
+                damaged(text, &mut Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ file as u64));
             match parse_local(&damaged) {
                 Err(mistakes) => assert_form_mistakes(&mistakes, &damaged),
                 Ok(program) => {
@@ -140,7 +141,8 @@ fn damaged_local_programs_are_refused_or_can_be_scheduled() {
 fn damaged_host_programs_are_refused_or_read_back() {
     for (file, text) in forms("host").iter().enumerate() {
         for seed in 0..DAMAGES {
-            let damaged = damaged(text, &mut Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ file as u64));
+            let damaged =
+                damaged(text, &mut Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ file as u64));
             match parse_host(&damaged) {
                 Err(mistakes) => assert_form_mistakes(&mistakes, &damaged),
                 Ok(program) => {

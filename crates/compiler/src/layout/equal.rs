@@ -64,7 +64,10 @@ impl Layout {
         if let Some(Factor::Sizes(axis, sizes)) = plain.first() {
             let n = self.mesh.size(*axis);
             let piece = size.div_ceil(n);
-            let even = (0..n).all(|i| sizes[i as usize] == size.min((i + 1).saturating_mul(piece)) - size.min(i.saturating_mul(piece)));
+            let even = (0..n).all(|i| {
+                sizes[i as usize]
+                    == size.min((i + 1).saturating_mul(piece)) - size.min(i.saturating_mul(piece))
+            });
             if even {
                 plain[0] = Factor::Axis(*axis);
             }

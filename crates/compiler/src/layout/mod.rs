@@ -24,11 +24,11 @@ mod reach;
 mod region;
 mod text;
 
-pub use stream::Stream;
 pub use index_set::{IndexSet, Overlap, overlap, volume};
 pub use parse::{LayoutScope, Lookup, Writer, parse_layout};
 pub use piece::{DimCuts, Place};
 pub use region::{Region, box_intersection, is_empty_box};
+pub use stream::Stream;
 pub use text::LayoutText;
 
 use crate::dtype::Combine;

@@ -43,7 +43,10 @@ fn held(factors: &[Factor], mesh: &Mesh, size: u64, place: Place<'_>) -> IndexSe
                 let coord = place.coords.along(*axis) as usize;
                 let before = sizes[..coord].iter().copied().fold(0, u64::saturating_add);
                 let clip = |block: (u64, u64), n: u64| block.0.saturating_add(n).min(block.1);
-                blocks.iter().map(|&b| (clip(b, before), clip(b, before.saturating_add(sizes[coord])))).collect()
+                blocks
+                    .iter()
+                    .map(|&b| (clip(b, before), clip(b, before.saturating_add(sizes[coord]))))
+                    .collect()
             }
             Factor::Local(count) => split(&blocks, *count),
             Factor::Stream(steps) => split(&blocks, steps.count(size)),

@@ -56,7 +56,8 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
             }
         }
     }
-    let outputs = program.outputs.iter().map(|&v| (program.values[v].name.clone(), lower.at_hand[v][0])).collect();
+    let outputs =
+        program.outputs.iter().map(|&v| (program.values[v].name.clone(), lower.at_hand[v][0])).collect();
     let body = lower.bodies.pop().expect("the outermost body stays to the end");
     LocalProgram { name: program.name.clone(), values: lower.values, body, outputs }
 }

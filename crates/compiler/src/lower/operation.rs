@@ -45,7 +45,9 @@ impl Lower<'_> {
         let later = finishes_later(&apply.op, apply.operands.len(), &natural);
         let (op, operands) = match (&apply.op, later) {
             (Op::Linear, true) => (Op::Linear, &apply.operands[..2]),
-            (Op::Reduce(Reduce::Mean, dims), true) => (Op::Reduce(Reduce::Sum, dims.clone()), &apply.operands[..]),
+            (Op::Reduce(Reduce::Mean, dims), true) => {
+                (Op::Reduce(Reduce::Sum, dims.clone()), &apply.operands[..])
+            }
             (op, _) => (op.clone(), &apply.operands[..]),
         };
         let dims = operands.iter().map(|operand| match operand {
@@ -63,7 +65,8 @@ impl Lower<'_> {
         } else {
             let first = self.counters;
             self.counters += streams.len();
-            let counters = streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps));
+            let counters =
+                streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps));
             self.in_loop(&running, counters.collect())
         };
         let finished = self.finished(&running, combined);
@@ -112,7 +115,8 @@ impl Lower<'_> {
         // What does not change from step to step is had before the loop.
         let before: Vec<Before> = (0..running.operands.len()).map(|k| self.before_loop(running, k)).collect();
         self.bodies.push(Vec::new());
-        let operands = before.into_iter().enumerate().map(|(k, before)| self.in_step_operand(running, k, before));
+        let operands =
+            before.into_iter().enumerate().map(|(k, before)| self.in_step_operand(running, k, before));
         let operands = operands.collect();
         let natural = running.space.result_layout(&running.over).expect("a chosen way can be projected");
         let piece = self.pieces(running, operands, natural);
@@ -189,14 +193,19 @@ impl Lower<'_> {
         let steps = self.ty(piece).layout.clone();
         let mut legs: Vec<Layout> = Vec::new();
         if let Some((last, others)) = how.legs.split_last() {
-            let others: Option<Vec<Layout>> = others.iter().map(|leg: &Leg| with_steps_of(&leg.target, &steps)).collect();
+            let others: Option<Vec<Layout>> =
+                others.iter().map(|leg: &Leg| with_steps_of(&leg.target, &steps)).collect();
             match others {
                 Some(others) => {
                     legs.extend(others);
                     // An all-reduce needs a target as large as its source.
                     if last.traffic.kind == Kind::AllReduce {
                         let before = legs.last().unwrap_or(&steps);
-                        legs.push(before.with_partial(last.target.partial().to_vec()).unwrap_or_else(|| before.combined()));
+                        legs.push(
+                            before
+                                .with_partial(last.target.partial().to_vec())
+                                .unwrap_or_else(|| before.combined()),
+                        );
                     }
                 }
                 None => legs.push(steps.combined()),
@@ -262,7 +271,8 @@ impl Lower<'_> {
         let (from, how) = self.cheapest(operand, target, target.step_count(&sizes));
         let because = &plan.because;
         let step = target.at_step(&sizes, self.counters);
-        let stepped = how.legs.split_last().filter(|(last, _)| last.traffic.kind.communicates() && !streams.is_empty());
+        let stepped =
+            how.legs.split_last().filter(|(last, _)| last.traffic.kind.communicates() && !streams.is_empty());
         let Some((last, others)) = stepped else {
             return self.have(operand, target, because);
         };
@@ -275,7 +285,10 @@ impl Lower<'_> {
         if !target.partial().is_empty() {
             source = self.stored_as(source, self.ty(source).dtype.wide());
         }
-        let result = self.value(&self.program.values[value].name, TensorType { layout: target.clone(), ..self.ty(source).clone() });
+        let result = self.value(
+            &self.program.values[value].name,
+            TensorType { layout: target.clone(), ..self.ty(source).clone() },
+        );
         let first = self.counters;
         self.counters += streams.len();
         self.bodies.push(Vec::new());
@@ -283,8 +296,14 @@ impl Lower<'_> {
         let at = self.moved(at, &step, because);
         self.move_into(at, result, because);
         let body = self.bodies.pop().expect("the loop's body was pushed above");
-        let counters = streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps)).collect();
-        self.push(LocalInstr::Loop(LocalLoop { counters, results: vec![result], body, overlap: plan.overlap }));
+        let counters =
+            streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps)).collect();
+        self.push(LocalInstr::Loop(LocalLoop {
+            counters,
+            results: vec![result],
+            body,
+            overlap: plan.overlap,
+        }));
         self.stored_as(result, typed(self.program, self.sizes, value, target).dtype)
     }
 

@@ -28,9 +28,10 @@ fn dim_in_step(own: &Cuts, step: &Cuts) -> Option<Cuts> {
     for factor in &step[..=last] {
         match (factor, rest.clone().next()) {
             (Factor::Step(..), None) => cuts.push(factor.clone()),
-            (Factor::Step(blocks, _), Some(Factor::Stream(crate::layout::Steps::Count(n)) | Factor::Local(n)))
-                if n == blocks =>
-            {
+            (
+                Factor::Step(blocks, _),
+                Some(Factor::Stream(crate::layout::Steps::Count(n)) | Factor::Local(n)),
+            ) if n == blocks => {
                 cuts.push(factor.clone());
                 rest.next();
             }

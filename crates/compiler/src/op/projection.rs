@@ -126,9 +126,13 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
     let inner = parts[last + 1..].iter().map(|part| part.size).fold(1, u64::saturating_mul);
     for (place, factor) in parts[last].cuts.iter().enumerate() {
         merged.push(match factor {
-            Factor::Sizes(axis, sizes) => Factor::Sizes(*axis, sizes.iter().map(|n| n.saturating_mul(inner)).collect()),
+            Factor::Sizes(axis, sizes) => {
+                Factor::Sizes(*axis, sizes.iter().map(|n| n.saturating_mul(inner)).collect())
+            }
             // Uneven ceil pieces of the part are given pieces of the merged dim.
-            Factor::Axis(axis) if last == 0 && place == 0 && !parts[last].size.is_multiple_of(mesh.size(*axis)) => {
+            Factor::Axis(axis)
+                if last == 0 && place == 0 && !parts[last].size.is_multiple_of(mesh.size(*axis)) =>
+            {
                 let piece = parts[last].size.div_ceil(mesh.size(*axis));
                 let at = |n: u64| n.saturating_mul(piece).min(parts[last].size).saturating_mul(inner);
                 Factor::Sizes(*axis, (0..mesh.size(*axis)).map(|n| at(n + 1) - at(n)).collect())

@@ -181,7 +181,9 @@ impl Program {
     pub fn moved_operand(&self, value: ValueId) -> Option<ValueId> {
         match self.apply(value)? {
             Apply { op: Op::Reshard, operands, .. } => match operands[..] {
-                [Operand::Value(operand)] if self.values[operand].dims == self.values[value].dims => Some(operand),
+                [Operand::Value(operand)] if self.values[operand].dims == self.values[value].dims => {
+                    Some(operand)
+                }
                 _ => None,
             },
             _ => None,

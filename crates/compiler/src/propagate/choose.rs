@@ -126,7 +126,14 @@ impl Choose<'_> {
         Weighed::of_move(Way { over, carriers: Vec::new() }, wanted.clone(), moved)
     }
 
-    fn because(&self, value: ValueId, op: &Op, space: &Space, best: &Weighed, conflict: Option<&str>) -> String {
+    fn because(
+        &self,
+        value: ValueId,
+        op: &Op,
+        space: &Space,
+        best: &Weighed,
+        conflict: Option<&str>,
+    ) -> String {
         let name = &self.program.values[value].name;
         let over = over_text(space, &best.way.over, self.home.name());
         match (op, conflict) {
@@ -156,7 +163,13 @@ impl Choose<'_> {
         });
         let moves: Vec<(ValueId, &Route)> = operands.chain([(value, &best.result)]).collect();
         for (moved, how) in moves.into_iter().filter(|(_, how)| how.communicates()) {
-            let kinds: Vec<&str> = how.legs.iter().map(|leg| leg.traffic.kind).filter(|k| k.communicates()).map(|k| k.name()).collect();
+            let kinds: Vec<&str> = how
+                .legs
+                .iter()
+                .map(|leg| leg.traffic.kind)
+                .filter(|k| k.communicates())
+                .map(|k| k.name())
+                .collect();
             let name = &self.program.values[moved].name;
             let place = self.placement.and_then(|placement| Some(placement.entry(value)?.span));
             let message = format!(
@@ -165,8 +178,14 @@ impl Choose<'_> {
                 how.bytes_total()
             );
             self.errors.push(
-                Diagnostic::at(Code::StrictPlacement, place.unwrap_or(self.program.values[value].span), message)
-                    .help(format!("place `{name}` where it is needed, or say where it moves with `reshard({name})`")),
+                Diagnostic::at(
+                    Code::StrictPlacement,
+                    place.unwrap_or(self.program.values[value].span),
+                    message,
+                )
+                .help(format!(
+                    "place `{name}` where it is needed, or say where it moves with `reshard({name})`"
+                )),
             );
         }
     }

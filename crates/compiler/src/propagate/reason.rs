@@ -25,7 +25,8 @@ pub(super) fn conflict(question: &Question<'_>, over: &Layout) -> Option<String>
     let mut asks = question.asks(over.mesh());
     asks.sort_by_key(|ask| ask.who);
     over.mesh().axes().iter().find_map(|(axis, row)| {
-        let cut_by_axis = |cuts: &[Cuts]| cuts.iter().position(|cuts| cuts.iter().any(|f| f.axis() == Some(axis)));
+        let cut_by_axis =
+            |cuts: &[Cuts]| cuts.iter().position(|cuts| cuts.iter().any(|f| f.axis() == Some(axis)));
         // Dims in the order they are asked for, each with those who ask.
         let mut claims: Vec<(usize, Vec<&str>)> = Vec::new();
         for ask in asks.iter().filter(|_| row.size > 1) {
@@ -62,11 +63,7 @@ fn name_of<'a>(question: &Question<'a>, who: Asker) -> &'a str {
 
 /// A way that was not taken, if it is worth telling: it or the one taken communicates, and they do not
 /// move the same.
-pub(super) fn alternative(
-    question: &Question<'_>,
-    best: &Weighed,
-    other: &Weighed,
-) -> Option<Alternative> {
+pub(super) fn alternative(question: &Question<'_>, best: &Weighed, other: &Weighed) -> Option<Alternative> {
     let communicates = |w: &Weighed| w.bytes_total > 0;
     if !communicates(best) || best.way.over == other.way.over {
         return None;
@@ -99,7 +96,8 @@ fn describe_moves(question: &Question<'_>, weighed: &Weighed) -> String {
     let mut tell = |name: &str, route: &Route| {
         for leg in route.legs.iter().filter(|leg| leg.traffic.kind.communicates()) {
             let separator = if text.is_empty() { "" } else { ", " };
-            write!(text, "{separator}{} of {name}", leg.traffic.kind.name()).expect("a string takes any text");
+            write!(text, "{separator}{} of {name}", leg.traffic.kind.name())
+                .expect("a string takes any text");
         }
     };
     for (k, route) in &weighed.moves {

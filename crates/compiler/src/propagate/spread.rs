@@ -4,9 +4,9 @@
 //! decided value is never changed, so there are at most as many turns as values. Forward goes first, so
 //! that a result follows its operands; backward only fills what nothing forward decides.
 
+use super::PlacedValue;
 use super::origin::Origin;
 use super::ways::Question;
-use super::PlacedValue;
 use crate::cost::Cost;
 use crate::id::Table;
 use crate::layout::{Cuts, Factor, Layout};
@@ -139,7 +139,9 @@ impl Spread<'_> {
     }
 
     fn users(&self, value: ValueId) -> Vec<ValueId> {
-        let uses = |user: &ValueId| self.program.apply(*user).is_some_and(|apply| apply.values().any(|v| v == value));
+        let uses = |user: &ValueId| {
+            self.program.apply(*user).is_some_and(|apply| apply.values().any(|v| v == value))
+        };
         self.program.values.keys().filter(|user| self.needed[*user]).filter(uses).collect()
     }
 

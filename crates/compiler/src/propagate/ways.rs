@@ -108,8 +108,9 @@ impl<'a> Question<'a> {
             axes.all(|&(axis, _)| cuts.iter().any(|factor| factor.axis() == Some(axis)))
         };
         let dims = options.iter().enumerate();
-        let agreed: Vec<Vec<Cuts>> =
-            dims.map(|(dim, of_dim)| of_dim.iter().filter(|cuts| takes(dim, cuts)).cloned().collect()).collect();
+        let agreed: Vec<Vec<Cuts>> = dims
+            .map(|(dim, of_dim)| of_dim.iter().filter(|cuts| takes(dim, cuts)).cloned().collect())
+            .collect();
         let ways = self.combinations(agreed, mesh);
         if ways.is_empty() { self.combinations(options, mesh) } else { ways }
     }

@@ -104,7 +104,8 @@ impl Question<'_> {
         let target = self.wanted.cloned().unwrap_or_else(|| natural.combined());
         let result = route(&result_type, &target, cost);
         if !result.legs.is_empty() {
-            memory = memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, self.value, &target)));
+            memory =
+                memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, self.value, &target)));
         }
         time_us += result.time_us(cost, steps);
         bytes_total = bytes_total.saturating_add(result.bytes_total());

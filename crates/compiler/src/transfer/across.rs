@@ -137,7 +137,10 @@ impl Moves {
             () if senders.len() == 1 && whole => Kind::Broadcast,
             () if senders.len() == 1 && wanted_in_all == held_in_all => Kind::Scatter,
             () if receivers.len() == 1 && wanted_in_all == held_in_all => Kind::Gather,
-            () if same_set && all_pairs && receivers.iter().all(|d| u128::from(volume(wanted(d))) == held_in_all) => {
+            () if same_set
+                && all_pairs
+                && receivers.iter().all(|d| u128::from(volume(wanted(d))) == held_in_all) =>
+            {
                 Kind::AllGather
             }
             () if same_set && all_pairs && wanted_in_all == held_in_all => Kind::AllToAll,

@@ -121,7 +121,8 @@ impl Header {
         let end = MAGIC.len() + before + text.len();
         // Copied first: what a mapped file holds may change under a reader that looks twice.
         let text = text.to_vec();
-        let (descr, order, shape) = Dict { rest: &text }.read().map_err(|why| format!("bad header: {why}"))?;
+        let (descr, order, shape) =
+            Dict { rest: &text }.read().map_err(|why| format!("bad header: {why}"))?;
         Ok(Header { descr, order, shape, end })
     }
 }

@@ -1,6 +1,6 @@
 //! The explanation of a plan, for people.
 
-use super::table::{Column, bold, bytes, dims, table, wrapped, microseconds};
+use super::table::{Column, bold, bytes, dims, microseconds, table, wrapped};
 use shardweave_compiler::report::Report;
 
 /// Where values live, what moves and why, what else was possible, what it takes.
