@@ -2,13 +2,13 @@
 //!
 //! Given layouts are fixed. Two passes decide the rest:
 //!
-//! 1. [`spread`] gives unlisted values a layout: cuts move through operations, forward from operands to
+//! 1. `spread` gives unlisted values a layout: cuts move through operations, forward from operands to
 //!    results and backward from results to unlisted operands, until nothing changes.
-//! 2. [`choose`] picks for each operation, in program order, the layout of its iteration space: the
+//! 2. `choose` picks for each operation, in program order, the layout of its iteration space: the
 //!    cheapest way from where its operands are to where its result is to be.
 //!
-//! Both ask the same question ([`ways`]): given what is known of operands and result, in which layouts
-//! of the space could this operation run, and what would each cost ([`weigh`])?
+//! Both ask the same question (`ways`): given what is known of operands and result, in which layouts
+//! of the space could this operation run, and what would each cost (`weigh`)?
 //!
 //! The rules: a given layout is never changed; a cut that one side asks for and nothing opposes is
 //! taken; where an axis is asked for on two dims, the cheapest way wins, by time, then bytes, then
