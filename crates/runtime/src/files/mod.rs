@@ -34,4 +34,5 @@ use std::path::Path;
 /// A file that cannot be read, or is not what it claims to be.
 fn unreadable(path: &Path, why: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::general(Code::FileRead, format!("file `{}`: {why}", path.display()))
+        .help("give a whole `.npy` or `.safetensors` file that can be read")
 }

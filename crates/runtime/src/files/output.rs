@@ -204,4 +204,5 @@ impl Drop for Staged {
 
 fn cannot(path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::general(Code::FileWrite, format!("file `{}` cannot be written: {error}", path.display()))
+        .help("name a file in a folder that can be written to")
 }

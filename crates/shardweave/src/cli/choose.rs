@@ -86,7 +86,8 @@ fn unknown(code: Code, kind: &str, name: &str, names: Vec<&str>) -> Diagnostic {
 fn only_program(file: &WeaveFile) -> Result<&Program, Diagnostic> {
     match file.programs.as_slice() {
         [one] => Ok(one),
-        [] => Err(Diagnostic::general(Code::ChoiceNeeded, "the file has no program")),
+        [] => Err(Diagnostic::general(Code::ChoiceNeeded, "the file has no program")
+            .help("write one: `program NAME { ... }`")),
         several => {
             let names: Vec<&str> = several.iter().map(|program| program.name.as_str()).collect();
             let message = format!("the file has several programs: `{}`", names.join("`, `"));

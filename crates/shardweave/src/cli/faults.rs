@@ -28,7 +28,7 @@ pub fn of_session(error: RunError) -> Diagnostics {
         RunError::Deadlock(_) => Code::Deadlock,
         RunError::NotReady(_) | RunError::Broken(_) => Code::DeviceFailed,
     };
-    Diagnostic::general(code, message).into()
+    with_way_out(code, message)
 }
 
 /// Why the reference gave no outputs.
@@ -38,5 +38,22 @@ pub fn of_reference(error: &reference::RunError) -> Diagnostics {
         reference::RunError::WrongInput { .. } => Code::InputShape,
         reference::RunError::IdOutOfRange { .. } => Code::IdOutOfRange,
     };
-    Diagnostic::general(code, error.to_string()).into()
+    with_way_out(code, error.to_string())
+}
+
+/// What is found while running, with what can be done about it.
+fn with_way_out(code: Code, message: String) -> Diagnostics {
+    let help = match code {
+        Code::IdOutOfRange => {
+            "ids count the rows of the table from 0: each must be below the table's first size"
+        }
+        Code::InputMissing => {
+            "give it with `--input`, `--inputs` or `--weights`, or let `--random SEED` fill it"
+        }
+        Code::InputUnknown => "inputs have the names that the program gives them",
+        Code::FileRead | Code::InputShape => "give an array with the element type and sizes of the input",
+        Code::TooLarge => "take smaller sizes, or cut more",
+        _ => "this is a fault of ours, not of the program: please report it with the file and the command",
+    };
+    Diagnostic::general(code, message).help(help).into()
 }
