@@ -359,14 +359,23 @@ fn what_is_not_committed_leaves_nothing() {
     assert_eq!(std::fs::read(&old).expect("there"), b"as it was");
     assert_eq!(names(dir.path()), ["old.npy"]);
 
-    // The second target turns into a directory meanwhile: the first is taken back.
+    // The last target turns into a directory meanwhile: the others are again what they were.
     let mut files = OutputFiles::new();
+    files.write_npy(&old, &tensor).expect("written beside");
     files.write_npy(&dir.path().join("new.npy"), &tensor).expect("written beside");
     files.write_npy(&dir.path().join("late.npy"), &tensor).expect("written beside");
     std::fs::create_dir(dir.path().join("late.npy")).expect("tests can write");
     put(&dir, "late.npy/inside", b"");
     assert_eq!(files.commit().expect_err("a directory is in the way").code, Code::FileWrite);
     assert_eq!(names(dir.path()), ["late.npy", "old.npy"]);
+    assert_eq!(names(&dir.path().join("late.npy")), ["inside"]);
+    assert_eq!(std::fs::read(&old).expect("there"), b"as it was");
+
+    let mut files = OutputFiles::new();
+    files.write_npy(&old, &tensor).expect("written beside");
+    files.commit().expect("renamed");
+    assert!(open_npy(&old).is_ok(), "what was there is replaced");
+    assert_eq!(names(dir.path()), ["late.npy", "old.npy"], "nothing else stays behind");
 }
 
 #[test]

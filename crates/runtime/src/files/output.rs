@@ -131,7 +131,13 @@ struct Placed {
 impl Placed {
     fn put(staged: &Staged) -> io::Result<Placed> {
         let Staged { target, beside } = staged;
-        let old = target.try_exists()?.then(|| beside.with_extension("old"));
+        // What came there since the target was looked at is moved away only if it is a file.
+        let old = match fs::symlink_metadata(target) {
+            Ok(there) if there.is_file() => Some(beside.with_extension("old")),
+            Ok(_) => return Err(io::Error::other("there is something that is no file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
         if let Some(old) = &old {
             // A second name keeps the old content; where the file system has none, it is moved away.
             fs::hard_link(target, old).or_else(|_| fs::rename(target, old))?;
