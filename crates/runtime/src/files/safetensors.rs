@@ -93,8 +93,8 @@ fn read_header(file: &[u8]) -> Result<(Metadata, usize), String> {
     }
     let (text, data) = rest.split_at(length as usize);
     // Copied first: what a mapped file holds may change under a reader that looks twice.
-    let header: Metadata =
-        serde_json::from_slice(&text.to_vec()).map_err(|error| format!("bad header: {error}"))?;
+    let text = text.to_vec();
+    let header: Metadata = serde_json::from_slice(&text).map_err(|error| format!("bad header: {error}"))?;
     if header.data_len() != data.len() {
         return Err(format!(
             "its header describes {} bytes of elements, but {} follow it",

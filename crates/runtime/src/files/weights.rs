@@ -129,8 +129,8 @@ impl SplitCheckpoint {
         struct Index {
             weight_map: BTreeMap<String, String>,
         }
-        let text = MappedFile::open(index)?;
-        let Index { weight_map } = serde_json::from_slice(&text.bytes().to_vec()).map_err(|error| {
+        let text = MappedFile::open(index)?.bytes().to_vec();
+        let Index { weight_map } = serde_json::from_slice(&text).map_err(|error| {
             unreadable(index, format_args!("is not an index of a split checkpoint: {error}"))
         })?;
         let mut found = Diagnostics::new();

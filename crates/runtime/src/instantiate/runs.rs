@@ -102,7 +102,7 @@ impl Runs {
     ///
     /// # Panics
     /// If there are outer dims: only slices are taken so.
-    pub fn from_target(&self) -> Runs {
+    pub fn taken_from_target(&self) -> Runs {
         assert!(self.dims.is_empty(), "a slice has no outer dims");
         let inner = self.inner.iter().map(|run| Run { source: run.target, ..*run });
         Runs { dims: [].into(), inner: inner.collect() }
@@ -216,7 +216,7 @@ mod tests {
     fn slices_cut_stretches_and_go_on_in_the_next() {
         let part = Runs::new(&[vec![run(1, 0, 2)], vec![run(2, 0, 4)]], &[4, 6], &[2, 4], 4).unwrap();
         assert_eq!(stretches(&part.slice(&(8..24))), [(40, 8, 8), (56, 16, 8)]);
-        assert_eq!(stretches(&part.slice(&(8..24)).from_target()), [(8, 8, 8), (16, 16, 8)]);
+        assert_eq!(stretches(&part.slice(&(8..24)).taken_from_target()), [(8, 8, 8), (16, 16, 8)]);
         assert_eq!(stretches(&part.slice(&(16..16))), []);
         assert_eq!(part.slice(&(0..32)).bytes(), 32);
     }

@@ -84,7 +84,7 @@ fn gather_slices(copy: &Copy, group: &Group, place: usize, slices: &[Range<usize
         .map(|(_, (&from, slice))| Transfer {
             parts: [Part { from, source: target }].into(),
             target,
-            runs: group.runs.slice(slice).from_target(),
+            runs: group.runs.slice(slice).taken_from_target(),
         })
         .collect();
     (!transfers.is_empty()).then(|| Copy { transfers: transfers.into(), fill: None, ..*copy })
