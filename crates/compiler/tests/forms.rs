@@ -441,3 +441,22 @@ fn a_value_is_defined_once() {
     let fault = local::verify(&program).expect_err("%2 is defined by `full`");
     assert_eq!(fault.reason, "%2 is defined twice");
 }
+
+/// The text block of a module's documentation.
+fn documented(module: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module);
+    let source = std::fs::read_to_string(path).expect("the module is there");
+    let doc = source.lines().filter_map(|line| line.strip_prefix("//!")).skip_while(|line| *line != " ```text");
+    let block = doc.skip(1).take_while(|line| *line != " ```");
+    block.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
+}
+
+#[test]
+fn documented_forms_are_correct() {
+    let (text, form) = (documented("local/mod.rs"), local_of(&documented("local/mod.rs")));
+    assert_eq!(form.to_string(), text);
+    local::verify(&form).unwrap_or_else(|fault| panic!("{fault}"));
+    let (text, form) = (documented("host/mod.rs"), host_of(&documented("host/mod.rs")));
+    assert_eq!(form.to_string(), text);
+    host::verify(&form).unwrap_or_else(|fault| panic!("{fault}"));
+}

@@ -6,19 +6,24 @@
 //!
 //! ```text
 //! host mlp {
+//!   devices 4, arena 384, streams 1, events 0
 //!   mesh line { tp = 4 }
-//!   b0 x: f32[b=1, s=8, e=4] at s/tp on line, argument, offset 0
-//!   b1 w: f32[h=16, e=4] at h/tp on line, argument, offset 64
-//!   b2 x: f32[b=1, s=8, e=4] at replicated on line, temporary, offset 128
-//!   b3 y0: f32[b=1, s=8, h=16] at h/tp on line, result, offset 256
+//!   b0 x: f32[s=8, e=4] at s/tp on line, argument, offset 0, bytes 64
+//!   b1 w: f32[h=16, e=4] at h/tp on line, argument, offset 64, bytes 64
+//!   b2 x: f32[s=8, e=4] at replicated on line, temporary, offset 128, bytes 128
+//!   b3 y0: f32[s=8, h=16] at h/tp on line, result, offset 256, bytes 128
+//!   input x = b0
+//!   input w = b1
 //!   s0: alloc b2
-//!   s0: b2 <- all_gather b0 over tp group 4
+//!   s0: b2 <- all_gather b0 over tp group 4 because "linear needs all of s"
 //!   s0: alloc b3
 //!   s0: b3 <- linear(b2, b1) over h/tp on line
 //!   s0: free b2
 //!   output y0 = b3
 //! }
 //! ```
+//!
+//! Other lines are `s0: record e0`, `s1: wait e0`, and `loop i0 < 4 {` ... `}`. `#` starts a comment.
 //!
 //! Invariants, proved by [`verify`] before anything runs: no two streams touch the same bytes without
 //! an event between them unless both only read; nothing is read before it is written, nor after it is

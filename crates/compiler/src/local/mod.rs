@@ -6,16 +6,19 @@
 //! ```text
 //! local mlp {
 //!   mesh line { tp = 4 }
-//!   %0 x: f32[b=1, s=8, e=4] at s/tp on line = input
+//!   %0 x: f32[s=8, e=4] at s/tp on line = input
 //!   %1 w: f32[h=16, e=4] at h/tp on line = input
-//!   %2 y0: f32[b=1, s=8, h=16] at s/stream(2), h/tp on line = loop i0 < 2 {
-//!     %3 x: f32[b=1, s=8, e=4] at s/step(2, i0) on line = all_gather %0 over tp group 4
-//!     %4 y0: f32[b=1, s=8, h=16] at s/step(2, i0), h/tp on line = linear(%3, %1) over s/step(2, i0), h/tp on line
+//!   loop i0 < 2 via ring {
+//!     result %2 y0: f32[s=8, h=16] at s/stream(2), h/tp on line
+//!     %3 x: f32[s=8, e=4] at s/step(2, i0) on line = all_gather %0 over tp group 4 because "y0 needs it"
+//!     %4 y0: f32[s=8, h=16] at s/step(2, i0), h/tp on line = linear(%3, %1) over s/step(2, i0), h/tp on line
 //!     %2 <- copy %4
 //!   }
 //!   output y0 = %2
 //! }
 //! ```
+//!
+//! A layout behind `over` is spelled with the dims of the operation's space. `#` starts a comment.
 
 mod parse;
 mod print;

@@ -27,19 +27,18 @@ pub(super) fn place(mut program: HostProgram) -> HostProgram {
     let meshes = MeshPairs::new(&program.buffers);
     let mut order: Vec<BufferId> = program.buffers.keys().collect();
     order.sort_by_key(|&id| (std::cmp::Reverse(program.buffers[id].bytes), id));
+    // By offset, so that the gaps come from below.
     let mut placed: Vec<BufferId> = Vec::new();
     let mut arena = 0;
     for id in order {
-        let in_the_way = placed
-            .iter()
-            .copied()
-            .filter(|&other| lives[id].overlaps(&lives[other]) && meshes.meet(id, other));
-        let taken = in_the_way.map(|other| extent(&program.buffers[other])).collect();
+        let in_the_way = |other: &BufferId| lives[id].overlaps(&lives[*other]) && meshes.meet(id, *other);
+        let taken = placed.iter().copied().filter(in_the_way).map(|other| extent(&program.buffers[other]));
         let bytes = program.buffers[id].bytes;
         let offset = lowest_gap(taken, bytes);
         program.buffers[id].offset = offset;
         arena = arena.max(offset.saturating_add(bytes));
-        placed.push(id);
+        let at = placed.partition_point(|&other| program.buffers[other].offset <= offset);
+        placed.insert(at, id);
     }
     program.arena = arena;
     program
@@ -76,9 +75,8 @@ fn extent(buffer: &Buffer) -> (u64, u64) {
     (buffer.offset, buffer.offset.saturating_add(buffer.bytes))
 }
 
-/// The lowest place of so many bytes that meets none of those taken.
-fn lowest_gap(mut taken: Vec<(u64, u64)>, bytes: u64) -> u64 {
-    taken.sort_unstable();
+/// The lowest place of so many bytes that meets none of those taken, which come by their start.
+fn lowest_gap(taken: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
     let mut place = 0_u64;
     for (start, end) in taken {
         if place.saturating_add(bytes) <= start {
@@ -95,10 +93,11 @@ mod tests {
 
     #[test]
     fn gaps_are_filled_from_below() {
-        assert_eq!(lowest_gap(vec![], 64), 0);
-        assert_eq!(lowest_gap(vec![(128, 192), (0, 64)], 64), 64);
-        assert_eq!(lowest_gap(vec![(128, 192), (0, 64)], 128), 192);
-        assert_eq!(lowest_gap(vec![(0, 256), (64, 128)], 64), 256);
-        assert_eq!(lowest_gap(vec![(64, 128)], 0), 0);
+        let gap = |taken: &[(u64, u64)], bytes| lowest_gap(taken.iter().copied(), bytes);
+        assert_eq!(gap(&[], 64), 0);
+        assert_eq!(gap(&[(0, 64), (128, 192)], 64), 64);
+        assert_eq!(gap(&[(0, 64), (128, 192)], 128), 192);
+        assert_eq!(gap(&[(0, 256), (64, 128)], 64), 256);
+        assert_eq!(gap(&[(64, 128)], 0), 0);
     }
 }

@@ -96,27 +96,40 @@ struct Translator<'a> {
 
 impl Translator<'_> {
     fn block(&mut self, body: &[LocalInstr]) -> Vec<HostInstr> {
-        let mut life: BTreeMap<LocalId, (usize, usize)> = BTreeMap::new();
-        for (at, instr) in body.iter().enumerate() {
-            let effects = effects(instr);
-            for id in effects.defines.into_iter().filter(|id| !self.filled.contains(id)) {
-                life.insert(id, (at, at));
+        let lives = self.lives(body);
+        let mut begins: Vec<Vec<BufferId>> = vec![Vec::new(); body.len()];
+        let mut ends = begins.clone();
+        for (id, (first, last)) in lives {
+            let buffer = buffer_of(id);
+            if !self.roles[buffer].is_given() {
+                begins[first].push(buffer);
             }
-            for id in effects.uses {
-                life.entry(id).and_modify(|(_, last)| *last = at);
+            if self.roles[buffer] == Role::Temporary {
+                ends[last].push(buffer);
             }
         }
         let mut out = Vec::new();
-        for (at, instr) in body.iter().enumerate() {
-            let given = |id: LocalId| self.roles[buffer_of(id)].is_given();
-            let begins = life.iter().filter(|&(id, &(first, _))| first == at && !given(*id));
-            out.extend(begins.map(|(id, _)| on(Action::Alloc(buffer_of(*id)))));
+        for (instr, (begins, ends)) in body.iter().zip(begins.into_iter().zip(ends)) {
+            out.extend(begins.into_iter().map(|id| on(Action::Alloc(id))));
             self.instr(instr, &mut out);
-            let temporary = |id: LocalId| self.roles[buffer_of(id)] == Role::Temporary;
-            let ends = life.iter().filter(|&(id, &(_, last))| last == at && temporary(*id));
-            out.extend(ends.map(|(id, _)| on(Action::Free(buffer_of(*id)))));
+            out.extend(ends.into_iter().map(|id| on(Action::Free(id))));
         }
         out
+    }
+
+    /// For each value that a block defines, the instructions that define it and use it last.
+    fn lives(&self, body: &[LocalInstr]) -> BTreeMap<LocalId, (usize, usize)> {
+        let mut lives: BTreeMap<LocalId, (usize, usize)> = BTreeMap::new();
+        for (at, instr) in body.iter().enumerate() {
+            let effects = effects(instr);
+            for id in effects.defines.into_iter().filter(|id| !self.filled.contains(id)) {
+                lives.insert(id, (at, at));
+            }
+            for id in effects.uses {
+                lives.entry(id).and_modify(|(_, last)| *last = at);
+            }
+        }
+        lives
     }
 
     fn instr(&mut self, instr: &LocalInstr, out: &mut Vec<HostInstr>) {

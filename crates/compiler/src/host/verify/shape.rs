@@ -30,15 +30,22 @@ pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
 /// For each buffer, those that share bytes with it on some device.
 pub(super) fn sharing(program: &HostProgram) -> Table<BufferId, Vec<BufferId>> {
     let meshes = MeshPairs::new(&program.buffers);
-    let end = |buffer: &Buffer| buffer.offset.saturating_add(buffer.bytes);
-    let sharing = program.buffers.iter().map(|(id, a)| {
-        let others = program.buffers.iter().filter(|(other, b)| {
-            let common = a.offset.max(b.offset)..end(a).min(end(b));
-            *other != id && !common.is_empty() && meshes.meet(id, *other)
-        });
-        others.map(|(other, _)| other).collect()
-    });
-    sharing.collect()
+    let end = |id: BufferId| program.buffers[id].offset.saturating_add(program.buffers[id].bytes);
+    let mut by_offset: Vec<BufferId> =
+        program.buffers.iter().filter(|(_, buffer)| buffer.bytes > 0).map(|(id, _)| id).collect();
+    by_offset.sort_by_key(|&id| (program.buffers[id].offset, id));
+    let mut sharing: Table<BufferId, Vec<BufferId>> = program.buffers.keys().map(|_| Vec::new()).collect();
+    // Those that start at or before this one and end after its start.
+    let mut open: Vec<BufferId> = Vec::new();
+    for id in by_offset {
+        open.retain(|&other| end(other) > program.buffers[id].offset);
+        for &other in open.iter().filter(|&&other| meshes.meet(id, other)) {
+            sharing[id].push(other);
+            sharing[other].push(id);
+        }
+        open.push(id);
+    }
+    sharing
 }
 
 /// A buffer's place is in the arena and large enough for its largest piece.
