@@ -16,16 +16,17 @@
 //! elsewhere the target is filled with the operator's identity ([`identity_of`]).
 
 mod across;
+mod exchange;
 mod one_grid;
 mod traffic;
 
+pub use exchange::Exchange;
 pub use traffic::{Traffic, all_steps_of};
 
 use crate::dtype::Combine;
-use crate::id::Id;
 use crate::instr::TensorType;
-use crate::layout::{DimCuts, Layout, Overlap, Partial, overlap};
-use crate::mesh::{AxisId, Coords, DeviceId};
+use crate::layout::{Layout, Overlap, Partial};
+use crate::mesh::DeviceId;
 
 /// Elements that one device takes from one piece (of its own or another device) in a move.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,62 +48,12 @@ impl Fetch {
     }
 }
 
-/// A source piece of one dim, by its coordinates, and the runs that the target's piece shares with it.
-type Sharing = (Coords, Vec<Overlap>);
-
 /// What `device` fetches in a move from `source` to `target` at a step, in this order. Fetches that
 /// would take nothing are left out; nothing at all if the device is not in the target's mesh.
+///
+/// Who asks for many devices makes an [`Exchange`] and asks it.
 pub fn fetches(source: &TensorType, target: &TensorType, device: DeviceId, steps: &[u64]) -> Vec<Fetch> {
-    let sizes = source.sizes();
-    let Some(wanted) = target.layout.piece_at_step(&sizes, device, steps) else {
-        return Vec::new();
-    };
-    if identity_of(source, target, device).is_some() || wanted.iter().any(|set| set.is_empty()) {
-        return Vec::new();
-    }
-    let mesh = source.layout.mesh();
-    let mut coords = counterpart(&source.layout, &target.layout, device);
-    // Per dim: every source piece that shares something, as (coordinates along the dim's axes, runs).
-    let dims: Vec<(Vec<AxisId>, Vec<Sharing>)> = (0..source.layout.ndim())
-        .map(|dim| {
-            let cuts = DimCuts::new(&source.layout, dim, sizes[dim], steps);
-            let axes: Vec<AxisId> = cuts.axes().collect();
-            let sharing = mesh.coords_over(&axes).map(|at| {
-                let runs = overlap(cuts.at(&at), &wanted[dim]);
-                (at, runs)
-            });
-            let sharing = sharing.filter(|(_, runs)| !runs.is_empty()).collect();
-            (axes, sharing)
-        })
-        .collect();
-    let reduced: Vec<AxisId> = reduced_axes(&source.layout, &target.layout).iter().map(|p| p.axis).collect();
-    let mut found = Vec::new();
-    let mut choice = vec![0; dims.len()];
-    if dims.iter().any(|(_, sharing)| sharing.is_empty()) {
-        return found;
-    }
-    loop {
-        for ((axes, sharing), &chosen) in dims.iter().zip(&choice) {
-            for &axis in axes {
-                coords.set(axis, sharing[chosen].0.along(axis));
-            }
-        }
-        let runs: Vec<Vec<Overlap>> =
-            dims.iter().zip(&choice).map(|((_, sharing), &chosen)| sharing[chosen].1.clone()).collect();
-        for (part, at) in mesh.coords_over(&reduced).enumerate() {
-            for &axis in &reduced {
-                coords.set(axis, at.along(axis));
-            }
-            let from = mesh.device_at(mesh.place(&coords));
-            found.push(Fetch { from, part: part as u64, runs: runs.clone() });
-        }
-        // The next combination, the last dim fastest.
-        let Some(dim) = (0..dims.len()).rev().find(|&dim| choice[dim] + 1 < dims[dim].1.len()) else {
-            return found;
-        };
-        choice[dim] += 1;
-        choice[dim + 1..].fill(0);
-    }
+    Exchange::new(source, target, steps).fetches(device)
 }
 
 /// The operator whose identity fills a device's target before anything is fetched: where an axis is
@@ -130,14 +81,4 @@ fn kept_axes(source: &Layout, target: &Layout) -> Vec<Partial> {
         return Vec::new();
     }
     source.partial().iter().copied().filter(|p| target.partial().contains(p)).collect()
-}
-
-/// Where a receiver stands in the source's mesh: at its own place, or at one that stands for it.
-fn counterpart(source: &Layout, target: &Layout, device: DeviceId) -> Coords {
-    let mesh = source.mesh();
-    let place = mesh.place_of(device).unwrap_or_else(|| {
-        let own = target.mesh().place_of(device).unwrap_or(device.index() as u64);
-        own % mesh.device_count()
-    });
-    mesh.coords(place)
 }

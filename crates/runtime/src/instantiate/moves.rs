@@ -19,7 +19,7 @@ use shardweave_compiler::host::BufferId;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Kind, Move, TensorType};
 use shardweave_compiler::mesh::DeviceId;
-use shardweave_compiler::transfer::{Fetch, fetches, identity_of, reduced_axes};
+use shardweave_compiler::transfer::{Exchange, Fetch, identity_of, reduced_axes};
 use std::ops::Range;
 
 /// What all devices take in one part of a move: by device number, none if a device takes nothing.
@@ -72,10 +72,11 @@ impl MovePieces {
         let all = || (0..devices).map(DeviceId::new);
         let pieces =
             |buffer| all().map(|device| buffers.held(buffer, device, steps)).collect::<Result<Vec<_>, _>>();
+        let exchange = Exchange::new(source, target, steps.running());
         Ok(MovePieces {
             sources: pieces(mv.source)?,
             targets: pieces(mv.target)?,
-            fetches: all().map(|device| fetches(source, target, device, steps.running())).collect(),
+            fetches: all().map(|device| exchange.fetches(device)).collect(),
             fills: all().map(|device| identity_of(source, target, device)).collect(),
             combine: combine_of(source, target)?,
             dtype: source.dtype,

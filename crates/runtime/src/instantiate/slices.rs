@@ -31,11 +31,20 @@ struct Group {
 /// same elements of the same members) stays with what it takes directly.
 pub(super) fn by_slices(direct: Phase) -> Vec<Phase> {
     let groups: Vec<Option<Group>> = direct.iter().map(|copy| group(copy.as_ref()?)).collect();
+    // The first member speaks for its group: what is equal to its list is equal to each other's.
+    let agree =
+        |group: &Group| group.members.iter().all(|member| groups[member.index()].as_ref() == Some(group));
+    let first =
+        |device: usize, group: &Group| group.members.first().is_some_and(|first| first.index() == device);
+    let speaks: Vec<bool> = groups
+        .iter()
+        .enumerate()
+        .map(|(device, group)| group.as_ref().is_some_and(|group| first(device, group) && agree(group)))
+        .collect();
     let place_of = |device: usize| {
         let group = groups[device].as_ref()?;
-        let agrees = |member: &DeviceId| groups[member.index()].as_ref() == Some(group);
         let place = group.members.iter().position(|member| member.index() == device)?;
-        group.members.iter().all(agrees).then_some((group, place))
+        speaks[group.members[0].index()].then_some((group, place))
     };
     let mut gather: Phase = direct.iter().map(|_| None).collect();
     let mut reduce: Phase = Vec::new();

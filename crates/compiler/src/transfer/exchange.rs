@@ -1,0 +1,117 @@
+//! A move at a step, device by device: the elements that a device needs, from those who send them.
+//!
+//! ```text
+//!  source r/x, c/y on x = 2, y = 2         a device that needs rows [0,2), all columns
+//!    dim r   x=0 [0,2)  x=1 [2,4)            shares with x=0
+//!    dim c   y=0 [0,3)  y=1 [3,5)            shares with y=0 and y=1
+//!                                          fetches from (0,0) and (0,1): all combinations
+//! ```
+
+use super::{Fetch, identity_of, reduced_axes};
+use crate::id::Id;
+use crate::instr::TensorType;
+use crate::layout::{DimCuts, IndexSet, Layout, Overlap, overlap};
+use crate::mesh::{AxisId, Coords, DeviceId};
+
+/// A move from one layout to another at a step. What does not depend on who receives is worked out once.
+pub struct Exchange<'a> {
+    source: &'a TensorType,
+    target: &'a TensorType,
+    steps: &'a [u64],
+    sizes: Vec<u64>,
+    dims: Vec<SourceDim>,
+    reduced: Vec<AxisId>,
+}
+
+/// All different pieces of one dim of the source.
+struct SourceDim {
+    /// The axes that decide the piece.
+    axes: Vec<AxisId>,
+    /// The pieces, each with its coordinates along those axes.
+    pieces: Vec<(Coords, IndexSet)>,
+}
+
+/// A source piece of one dim, by its coordinates, and the runs that the target's piece shares with it.
+type Sharing<'a> = (&'a Coords, Vec<Overlap>);
+
+impl<'a> Exchange<'a> {
+    /// The move at the running steps.
+    pub fn new(source: &'a TensorType, target: &'a TensorType, steps: &'a [u64]) -> Exchange<'a> {
+        let sizes = source.sizes();
+        let mesh = source.layout.mesh();
+        let dims = (0..source.layout.ndim()).map(|dim| {
+            let cuts = DimCuts::new(&source.layout, dim, sizes[dim], steps);
+            let axes: Vec<AxisId> = cuts.axes().collect();
+            let pieces = mesh.coords_over(&axes).zip(cuts.pieces().iter().cloned()).collect();
+            SourceDim { axes, pieces }
+        });
+        let dims = dims.collect();
+        let reduced = reduced_axes(&source.layout, &target.layout).iter().map(|p| p.axis).collect();
+        Exchange { source, target, steps, sizes, dims, reduced }
+    }
+
+    /// What a device fetches; see [`fetches`](super::fetches).
+    pub fn fetches(&self, device: DeviceId) -> Vec<Fetch> {
+        let layout = &self.target.layout;
+        let mut found = Vec::new();
+        let Some(wanted) = layout.piece_at_step(&self.sizes, device, self.steps) else {
+            return found;
+        };
+        if identity_of(self.source, self.target, device).is_some() || wanted.iter().any(IndexSet::is_empty) {
+            return found;
+        }
+        let dims: Vec<Vec<Sharing<'_>>> =
+            self.dims.iter().zip(&wanted).map(|(dim, wanted)| dim.sharing(wanted)).collect();
+        if dims.iter().any(Vec::is_empty) {
+            return found;
+        }
+        let mut coords = counterpart(&self.source.layout, layout, device);
+        let mut choice = vec![0; dims.len()];
+        loop {
+            for ((dim, sharing), &chosen) in self.dims.iter().zip(&dims).zip(&choice) {
+                for &axis in &dim.axes {
+                    coords.set(axis, sharing[chosen].0.along(axis));
+                }
+            }
+            let runs: Vec<Vec<Overlap>> =
+                dims.iter().zip(&choice).map(|(sharing, &chosen)| sharing[chosen].1.clone()).collect();
+            self.parts(&mut coords, &runs, &mut found);
+            // The next combination, the last dim fastest.
+            let Some(dim) = (0..dims.len()).rev().find(|&dim| choice[dim] + 1 < dims[dim].len()) else {
+                return found;
+            };
+            choice[dim] += 1;
+            choice[dim + 1..].fill(0);
+        }
+    }
+
+    /// The same elements from every coordinate along the reduced axes.
+    fn parts(&self, coords: &mut Coords, runs: &[Vec<Overlap>], found: &mut Vec<Fetch>) {
+        let mesh = self.source.layout.mesh();
+        for (part, at) in mesh.coords_over(&self.reduced).enumerate() {
+            for &axis in &self.reduced {
+                coords.set(axis, at.along(axis));
+            }
+            let from = mesh.device_at(mesh.place(coords));
+            found.push(Fetch { from, part: part as u64, runs: runs.to_vec() });
+        }
+    }
+}
+
+impl SourceDim {
+    /// The pieces that share something with a piece of the target.
+    fn sharing(&self, wanted: &IndexSet) -> Vec<Sharing<'_>> {
+        let pieces = self.pieces.iter().map(|(at, piece)| (at, overlap(piece, wanted)));
+        pieces.filter(|(_, runs)| !runs.is_empty()).collect()
+    }
+}
+
+/// Where a receiver stands in the source's mesh: at its own place, or at one that stands for it.
+fn counterpart(source: &Layout, target: &Layout, device: DeviceId) -> Coords {
+    let mesh = source.mesh();
+    let place = mesh.place_of(device).unwrap_or_else(|| {
+        let own = target.mesh().place_of(device).unwrap_or(device.index() as u64);
+        own % mesh.device_count()
+    });
+    mesh.coords(place)
+}
