@@ -71,7 +71,7 @@ pub fn route(source: &TensorType, target: &Layout, cost: &Cost) -> Route {
         .into_iter()
         .filter(|p| source.layout.mesh().size(p.axis) > 1)
         .collect();
-    if reduced.is_empty() {
+    if reduced.is_empty() || source.is_empty() {
         routes.push(vec![leg(source, target)]);
     } else {
         ways_to_reduce(source, target, &reduced, &mut routes);
@@ -176,10 +176,10 @@ fn push_via(source: &TensorType, middle: Layout, target: &Layout, routes: &mut V
 fn reduces_straight(source: &TensorType, target: &Layout, reduced: &[String]) -> bool {
     let traffic = leg(source, target).traffic;
     if source.layout.mesh().same_grid(target.mesh()) {
-        let all_cut = reduced
-            .iter()
-            .all(|name| source.layout.mesh().axis(name).is_some_and(|axis| target.cuts_by(axis).is_some()));
-        traffic.axes == *reduced && matches!(traffic.kind, Kind::ReduceScatter | Kind::Reduce) && all_cut
+        // Along an axis that cuts the target or makes it partial by another operator, one member wants it.
+        let all_taken =
+            reduced.iter().all(|name| source.layout.mesh().axis(name).is_some_and(|axis| target.uses(axis)));
+        traffic.axes == *reduced && matches!(traffic.kind, Kind::ReduceScatter | Kind::Reduce) && all_taken
             || traffic.axes == *reduced && traffic.kind == Kind::AllReduce
     } else {
         reduces_straight_across(source, target)

@@ -446,7 +446,8 @@ fn a_value_is_defined_once() {
 fn documented(module: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module);
     let source = std::fs::read_to_string(path).expect("the module is there");
-    let doc = source.lines().filter_map(|line| line.strip_prefix("//!")).skip_while(|line| *line != " ```text");
+    let doc =
+        source.lines().filter_map(|line| line.strip_prefix("//!")).skip_while(|line| *line != " ```text");
     let block = doc.skip(1).take_while(|line| *line != " ```");
     block.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
 }

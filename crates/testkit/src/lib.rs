@@ -4,6 +4,7 @@
 //!
 //! * [`case`]: cases as data. A weave file whose comments say what the plan and the values have to be;
 //!   [`run_case_file`] runs one, `cases/` has them all.
+//! * [`generate`]: programs, meshes and placements drawn at random, and shrunk when one fails.
 //! * [`agree()`]: the reference, the lockstep executor and the threads give the same numbers, and send the
 //!   bytes that the plan promises.
 //! * [`forms`]: every form prints and parses back to the same thing.
@@ -13,7 +14,8 @@ pub mod case;
 mod exactness;
 mod agree;
 pub mod forms;
+pub mod generate;
 
 pub use agree::{Agreed, Disagreement, Trial, agree};
-pub use case::{Outcome, run_case_file};
+pub use case::{Outcome, run_case_file, run_cases};
 pub use exactness::{Exactness, exactness};

@@ -34,6 +34,11 @@ impl TensorType {
         self.dims.iter().map(|(_, size)| *size).collect()
     }
 
+    /// Whether there is no element at all.
+    pub fn is_empty(&self) -> bool {
+        self.dims.iter().any(|(_, size)| *size == 0)
+    }
+
     /// The dims' names.
     pub fn names(&self) -> Vec<&str> {
         self.dims.iter().map(|(name, _)| name.as_str()).collect()

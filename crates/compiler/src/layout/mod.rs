@@ -18,6 +18,7 @@
 mod equal;
 mod stream;
 mod index_set;
+mod largest;
 mod parse;
 mod piece;
 mod reach;

@@ -1,4 +1,4 @@
-//! What all devices of a mesh hold together at a step, and how large a piece can be.
+//! What all devices of a mesh hold together at a step.
 //!
 //! A mesh axis deals every block out to its coordinates and loses nothing, so what all devices hold
 //! together depends on the [`Factor::Step`] factors alone:
@@ -23,16 +23,6 @@ impl Layout {
     pub fn reach(&self, sizes: &[u64], steps: &[Range<u64>]) -> Vec<IndexSet> {
         let dims = self.cuts.iter().zip(sizes);
         dims.map(|(factors, &size)| reach_of(factors, &self.mesh, size, steps)).collect()
-    }
-
-    /// How many indices the largest piece has, over all devices and steps, for each dim of the given
-    /// sizes.
-    ///
-    /// The first of several ceil pieces is the largest, and a larger block has a larger first piece;
-    /// so the largest piece is at coordinate 0 and step 0, or where given sizes are largest.
-    pub fn largest_piece(&self, sizes: &[u64]) -> Vec<u64> {
-        let dims = self.cuts.iter().zip(sizes);
-        dims.map(|(factors, &size)| largest_of(factors, &self.mesh, size)).collect()
     }
 }
 
@@ -74,25 +64,6 @@ fn cut(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> Inde
         };
     }
     IndexSet::from_blocks(blocks)
-}
-
-fn largest_of(factors: &Cuts, mesh: &Mesh, size: u64) -> u64 {
-    let mut blocks = vec![(0, size)];
-    for factor in factors {
-        blocks = match factor {
-            Factor::Axis(axis) => cut_all(&blocks, |b| ceil_cuts(b, 0..1, mesh.size(*axis))),
-            Factor::Sizes(_, sizes) => {
-                let largest = sizes.iter().copied().max().unwrap_or(0);
-                cut_all(&blocks, |(start, end)| vec![(start, end.min(start.saturating_add(largest)))])
-            }
-            Factor::Step(count, _) => cut_all(&blocks, |b| ceil_cuts(b, 0..1, *count)),
-            Factor::Local(count) => cut_all(&blocks, |b| ceil_cuts(b, 0..*count, *count)),
-            Factor::Stream(steps) => {
-                cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size)))
-            }
-        };
-    }
-    blocks.iter().map(|(start, end)| end - start).sum()
 }
 
 fn cut_all(blocks: &[(u64, u64)], cut: impl Fn((u64, u64)) -> Vec<(u64, u64)>) -> Vec<(u64, u64)> {
@@ -157,18 +128,6 @@ mod tests {
                 assert_eq!(reach, [union], "{cuts:?} at {step}");
             }
             assert_eq!(layout.reach(&[13], &[]), [IndexSet::range(0, 13)], "{cuts:?} over all steps");
-        }
-    }
-
-    #[test]
-    fn no_piece_is_larger_than_the_largest() {
-        for cuts in samples() {
-            let layout = Layout::new(mesh(), vec![cuts.clone()], vec![]).expect("each axis stands once");
-            let pieces = (0..4).flat_map(|step| {
-                let all = DimCuts::new(&layout, 0, 13, &[step]);
-                all.pieces().iter().map(IndexSet::count).collect::<Vec<_>>()
-            });
-            assert_eq!(layout.largest_piece(&[13]), [pieces.max().unwrap_or(0)], "{cuts:?}");
         }
     }
 }

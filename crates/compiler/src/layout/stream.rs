@@ -2,6 +2,7 @@
 
 use super::{Factor, Layout, StepId};
 use crate::id::Id;
+use std::collections::BTreeSet;
 
 /// A stream of a layout: one counter of the loop that runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,24 +23,26 @@ impl Layout {
         (0..self.ndim()).flat_map(|dim| self.streams_of(dim, sizes[dim])).collect()
     }
 
+    /// Blocks of different sizes may have different numbers of pieces, and not the largest the most:
+    /// 4 over 3 steps is 2, 2; 3 over 3 steps is 1, 1, 1.
     fn streams_of(&self, dim: usize, size: u64) -> Vec<Stream> {
-        let mut block = size;
+        let mut blocks = BTreeSet::from([size]);
         let mut found = Vec::new();
         for (place, factor) in self.cuts()[dim].iter().enumerate() {
-            let blocks = match factor {
+            let count = match factor {
                 Factor::Axis(axis) => self.mesh().size(*axis),
                 Factor::Local(count) | Factor::Step(count, _) => *count,
                 Factor::Stream(steps) => steps.count(size),
                 Factor::Sizes(_, sizes) => {
-                    block = sizes.iter().copied().max().unwrap_or(0);
+                    blocks = sizes.iter().copied().collect();
                     continue;
                 }
             };
-            let piece = block.div_ceil(blocks);
-            if factor.is_stream() && piece > 0 && block.div_ceil(piece) > 1 {
-                found.push(Stream { dim, place, blocks, steps: block.div_ceil(piece) });
+            let steps = blocks.iter().map(|block| piece_count(*block, count)).max().unwrap_or(0);
+            if factor.is_stream() && steps > 1 {
+                found.push(Stream { dim, place, blocks: count, steps });
             }
-            block = piece;
+            blocks = blocks.iter().flat_map(|block| piece_sizes(*block, count)).collect();
         }
         found
     }
@@ -58,5 +61,43 @@ impl Layout {
     /// How many steps a loop over all streams runs.
     pub fn step_count(&self, sizes: &[u64]) -> u64 {
         self.streams(sizes).iter().map(|stream| stream.steps).fold(1, u64::saturating_mul)
+    }
+}
+
+/// How many of `count` ceil pieces of a block are not empty.
+fn piece_count(block: u64, count: u64) -> u64 {
+    if block == 0 { 0 } else { block.div_ceil(block.div_ceil(count)) }
+}
+
+/// The sizes that ceil pieces of a block have: that of the first ones, and that of the last.
+fn piece_sizes(block: u64, count: u64) -> [u64; 2] {
+    let piece = block.div_ceil(count);
+    let rest = block.checked_rem(piece).unwrap_or(0);
+    [piece, if rest == 0 { piece } else { rest }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Cuts, Steps};
+    use crate::mesh::Mesh;
+    use std::sync::Arc;
+
+    fn steps(axis_size: u64, cuts: impl Fn(crate::mesh::AxisId) -> Cuts, size: u64) -> u64 {
+        let mesh = Mesh::new("line", [("tp".to_string(), axis_size)], None).expect("a mesh");
+        let axis = mesh.axis("tp").expect("its axis");
+        let layout = Layout::new(Arc::new(mesh), vec![cuts(axis)], Vec::new()).expect("one axis");
+        layout.step_count(&[size])
+    }
+
+    #[test]
+    fn every_step_that_does_anything_on_some_device_runs() {
+        let stream = |n| Factor::Stream(Steps::Count(n));
+        assert_eq!(steps(2, |tp| vec![stream(4), Factor::Axis(tp)], 13), 4);
+        assert_eq!(steps(2, |_| vec![stream(9)], 7), 7);
+        assert_eq!(steps(2, |_| vec![stream(4)], 5), 3, "2, 2, 1");
+        assert_eq!(steps(2, |tp| vec![Factor::Axis(tp), stream(3)], 7), 3, "2, 2 beside 1, 1, 1");
+        assert_eq!(steps(2, |tp| vec![Factor::Sizes(tp, [4, 3].into()), stream(3)], 7), 3);
+        assert_eq!(steps(2, |tp| vec![Factor::Axis(tp), stream(3)], 0), 1);
     }
 }

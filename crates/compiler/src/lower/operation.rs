@@ -31,6 +31,14 @@ struct Running<'a> {
     later: bool,
 }
 
+impl Running<'_> {
+    /// How many steps the loop runs.
+    fn steps(&self) -> u64 {
+        let sizes: Vec<u64> = self.space.dims.values().map(|dim| dim.size).collect();
+        self.plan.over.step_count(&sizes)
+    }
+}
+
 impl Lower<'_> {
     /// Lowers the operation that gives `value`; returns what holds it.
     pub(super) fn operation(&mut self, value: ValueId, apply: &Apply) -> LocalId {
@@ -154,6 +162,12 @@ impl Lower<'_> {
         let (from, how) = self.cheapest(operand, &need, steps);
         match how.legs.split_last() {
             None => Before::Source { source: from, cut: None, step },
+            // Some of the loop's counters do not count this operand: what it communicates in the loop, it
+            // would communicate again and again.
+            Some((last, _)) if last.traffic.kind.communicates() && steps < running.steps() => {
+                let whole = self.along(operand, from, &how.legs, &because);
+                Before::Source { source: whole, cut: None, step }
+            }
             Some((last, others)) => {
                 let source = self.along(operand, from, others, &because);
                 let reduces = last.traffic.kind.reduces();
@@ -177,11 +191,15 @@ impl Lower<'_> {
             unreachable!("a number is ready before the loop")
         };
         let because = self.operand_reason(running, operand);
+        let dtype = typed(self.program, self.sizes, operand, &step).dtype;
+        // Parts are held wide.
+        if dtype == dtype.wide() {
+            at = self.stored_as(at, dtype);
+        }
         if let Some(cut) = cut {
             at = self.moved(at, &cut, &because);
         }
         at = self.moved(at, &step, &because);
-        let dtype = typed(self.program, self.sizes, operand, &step).dtype;
         Arg::Value(self.stored_as(at, dtype))
     }
 

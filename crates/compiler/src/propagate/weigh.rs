@@ -80,7 +80,9 @@ impl Question<'_> {
                 false => self.needed(&way, k)?,
             };
             memory = memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, operand, &need)));
-            let steps = if need.has_stream() { steps } else { 1 };
+            let own_steps = need.step_count(&typed(self.program, sizes, operand, &need).sizes());
+            // What not all counters of a loop count is moved before it.
+            let steps = if own_steps == steps { steps } else { 1 };
             let routes = self.at_hand[operand].iter().map(|from| {
                 let source = typed(self.program, sizes, operand, from);
                 let route = route(&source, &need, cost);

@@ -201,13 +201,18 @@ impl<'a> Grid<'a> {
     }
 
     fn kind_of_reduction(&self) -> Kind {
+        let long = |axis: &&AxisId| self.source.mesh().size(**axis) > 1;
         if self
             .dims
             .iter()
             .enumerate()
             .all(|(dim, _)| self.source.same_dim(self.target, dim, self.sizes[dim]))
         {
-            Kind::AllReduce
+            match self.added.iter().any(|axis| long(&axis)) {
+                false => Kind::AllReduce,
+                true if self.group.iter().all(|axis| self.added.contains(axis)) => Kind::Reduce,
+                true => Kind::Redistribute,
+            }
         } else if self.on_one_member(self.target) {
             Kind::Reduce
         } else {

@@ -28,6 +28,9 @@ impl Traffic {
     /// steps together.
     pub fn of(source: &TensorType, target: &TensorType) -> Traffic {
         let (source, target) = (all_steps(source), all_steps(target));
+        if source.is_empty() {
+            return Traffic::none();
+        }
         if source.layout.mesh().same_grid(target.layout.mesh()) {
             on_one_grid(&source, &target)
         } else {

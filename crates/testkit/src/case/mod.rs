@@ -43,7 +43,7 @@ pub mod expression;
 pub mod fill;
 mod run;
 
-pub use run::{Outcome, run_case_file};
+pub use run::{Outcome, run_case_file, run_cases};
 
 use expect::{Expected, Limit};
 use expression::Variables;

@@ -39,9 +39,16 @@ impl fmt::Display for Outcome {
 /// Runs all cases of a file. A file that is not well formed is a failure too.
 pub fn run_case_file(path: &Path) -> Outcome {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match std::fs::read_to_string(path) {
+        Ok(text) => run_cases(&name, &text),
+        Err(error) => Outcome { runs: 0, failures: vec![format!("{name}: {error}")] },
+    }
+}
+
+/// Runs all cases of a text; `name` is what failures call it.
+pub fn run_cases(name: &str, text: &str) -> Outcome {
     let mut outcome = Outcome { runs: 0, failures: Vec::new() };
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let file = match text.and_then(|text| CaseFile::parse(&text)) {
+    let file = match CaseFile::parse(text) {
         Ok(file) => file,
         Err(reason) => {
             outcome.failures.push(format!("{name}: {reason}"));

@@ -20,7 +20,11 @@ pub(crate) fn check_move<V>(
         let (from, to) = (source.dtype, target.dtype);
         return Err(Fault::new(format!("{from} elements move to where {to} is stored")));
     }
-    let reduced = partial_only_in(&source.layout, &target.layout);
+    // Nothing is combined of nothing.
+    let reduced = match source.is_empty() {
+        true => Vec::new(),
+        false => partial_only_in(&source.layout, &target.layout),
+    };
     check_reduction(moved, &source.layout, &reduced)?;
     check_group(moved, &source.layout, &target.layout)?;
     match moved.kind {
