@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 }
 
 fn test(env: &[(&str, &str)]) -> Result<(), Failed> {
-    let mut tests = cargo(&["test", "--workspace", "--all-targets"]);
+    let mut tests = cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]);
     tests.envs(env.iter().copied());
     run(tests)?;
     run(cargo(&["test", "--workspace", "--doc"]))
