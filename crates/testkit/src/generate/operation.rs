@@ -126,7 +126,7 @@ fn product(draft: &mut Draft, dice: &mut Dice<'_>, name: &str) -> Drawn {
     let asked = match dice.below(4) {
         3 => {
             let shared = |dim: &&str| x.has(dim) && w.has(dim);
-            if let Some(at) = result.iter().position(|dim| shared(dim)) {
+            if let Some(at) = result.iter().position(shared) {
                 result.remove(at);
             }
             if !result.is_empty() {
