@@ -35,7 +35,10 @@ impl Layout {
 /// The indices of one dim that are held at a place.
 fn held(factors: &[Factor], mesh: &Mesh, size: u64, place: Place<'_>) -> IndexSet {
     let mut blocks = vec![(0, size)];
-    for factor in factors {
+    // Blocks that nothing cuts any more join again: they need not be made.
+    let stays = |factor: &Factor| matches!(factor, Factor::Local(_) | Factor::Stream(_));
+    let last = factors.iter().rposition(|factor| !stays(factor));
+    for factor in &factors[..last.map_or(0, |last| last + 1)] {
         blocks = match factor {
             Factor::Axis(axis) => pick(&blocks, mesh.size(*axis), place.coords.along(*axis)),
             Factor::Step(count, step) => pick(&blocks, *count, place.steps[step.index()]),
