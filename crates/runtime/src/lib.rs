@@ -12,6 +12,7 @@ pub mod kernels;
 pub mod reference;
 mod arena;
 mod instantiate;
+pub mod array;
 pub mod execute;
 mod threads;
 mod lockstep;

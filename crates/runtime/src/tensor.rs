@@ -1,5 +1,6 @@
 //! A whole array in memory: dtype, shape, and bytes aligned for every element type.
 
+use crate::array::Array;
 use bytemuck::Pod;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::layout::IndexSet;
@@ -168,6 +169,12 @@ pub trait ArraySource: Send + Sync {
     /// Writes the elements of a piece (one index set a dim), row-major, to `out`, which is exactly as
     /// long as they are.
     fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String>;
+
+    /// The elements as they lie on devices already, if they do: a run that wants them in the same layout
+    /// copies piece by piece.
+    fn as_array(&self) -> Option<&Array> {
+        None
+    }
 }
 
 impl ArraySource for Tensor {

@@ -4,7 +4,7 @@
 //! mistakes; all are told.
 
 use super::{Cuts, Factor, Layout, Partial, StepId, Steps};
-use crate::diagnostic::{Code, Diagnostic, Span, quote, quote_all};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::dtype::Combine;
 use crate::id::Id;
 use crate::mesh::{AxisId, Mesh};
@@ -74,6 +74,42 @@ struct FactorText<'a> {
 enum Arg<'a> {
     Count(u64),
     Word(&'a str),
+}
+
+impl Layout {
+    /// A layout from a text of its own: `b/dp, s/tp`. `dims` are the names of the value's dims; there is
+    /// no mesh but `mesh`.
+    ///
+    /// ```
+    /// # use shardweave_compiler::{layout::Layout, mesh::Mesh};
+    /// # use std::sync::Arc;
+    /// let line: Arc<Mesh> = Arc::new("mesh line { tp = 4 }".parse()?);
+    /// let rows = Layout::parse("s/tp(5, 3, 4, 4)", &["s", "e"], &line)?;
+    /// # Ok::<(), shardweave_compiler::diagnostic::Diagnostics>(())
+    /// ```
+    pub fn parse(text: &str, dims: &[&str], mesh: &Arc<Mesh>) -> Result<Layout, Diagnostics> {
+        let meshes = |name: &str| match name == mesh.name() {
+            true => Lookup::Found(mesh.clone()),
+            false => Lookup::Unknown,
+        };
+        let scope = LayoutScope {
+            value: "the value",
+            dims: Some(dims),
+            home: Some(mesh),
+            meshes: &meshes,
+            writer: Writer::User,
+        };
+        let mut cursor = Cursor::new(text);
+        let read = parse_layout(&mut cursor, &scope);
+        if read.is_ok() && cursor.peek().kind != Kind::End {
+            cursor.unexpected("the end of the layout");
+        }
+        let found = cursor.finish();
+        match read {
+            Ok(layout) => found.finish(layout),
+            Err(Reported) => Err(found),
+        }
+    }
 }
 
 /// Reads a layout. `Err` if it has a mistake, or if its scope is not known because of one.

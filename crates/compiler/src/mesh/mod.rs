@@ -25,6 +25,12 @@ id! {
     DeviceId "device"
 }
 
+impl From<u32> for DeviceId {
+    fn from(number: u32) -> DeviceId {
+        DeviceId(number)
+    }
+}
+
 /// A named direction of a mesh.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Axis {
@@ -299,3 +305,5 @@ impl fmt::Display for MeshError {
         }
     }
 }
+
+impl std::error::Error for MeshError {}

@@ -1,8 +1,29 @@
 //! Meshes from text.
 
 use super::{Mesh, MeshError};
-use crate::diagnostic::{Code, Diagnostic, Span, quote};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::text::{Cursor, Kind, Reported, check_name};
+use std::str::FromStr;
+
+impl FromStr for Mesh {
+    type Err = Diagnostics;
+
+    /// A mesh from a text of its own: `mesh grid { dp = 2, tp = 4 }`.
+    fn from_str(text: &str) -> Result<Mesh, Diagnostics> {
+        let mut cursor = Cursor::new(text);
+        cursor.skip_newlines();
+        let read = read_mesh(&mut cursor);
+        cursor.skip_newlines();
+        if read.is_ok() && cursor.peek().kind != Kind::End {
+            cursor.unexpected("the end of the text");
+        }
+        let found = cursor.finish();
+        match read {
+            Ok((mesh, _)) => found.finish(mesh),
+            Err(Reported) => Err(found),
+        }
+    }
+}
 
 /// Reads a mesh from `mesh` to its `}` or list of devices; also gives the place of its name. Newlines
 /// inside the braces divide axes as commas do.

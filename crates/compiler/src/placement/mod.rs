@@ -10,7 +10,7 @@ mod verify;
 pub use parse::parse_placement;
 pub(crate) use parse::{KnownProgram, PlacementScope, read_placement};
 pub use print::PlacementText;
-pub use verify::{MOST_BLOCKS, verify_sizes};
+pub use verify::{MOST_BLOCKS, verify_layout, verify_sizes};
 
 use crate::diagnostic::Span;
 use crate::layout::Layout;

@@ -1,7 +1,7 @@
 //! What a placement needs of sizes: explicit pieces that add up, and no cut into too many blocks.
 
-use super::{Entry, Placement};
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
+use super::Placement;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::layout::{Factor, Layout};
 use crate::program::{Program, Sizes};
 use std::collections::BTreeSet;
@@ -13,30 +13,50 @@ pub const MOST_BLOCKS: u64 = 1 << 20;
 pub fn verify_sizes(program: &Program, placement: &Placement, sizes: &Sizes) -> Diagnostics {
     let mut found = Diagnostics::new();
     for entry in &placement.entries {
-        let dims = &program.values[entry.value].dims;
-        for (&dim, cuts) in dims.iter().zip(entry.layout.cuts()) {
-            let Some(size) = sizes.get(dim) else { continue };
-            let walk = Walk { program, entry, dim: &program.dims[dim].name };
-            if let Err(mistake) = walk.dim(cuts, size) {
-                found.push(mistake);
-            }
-        }
+        let value = &program.values[entry.value];
+        let sized = |&dim| Some((program.dims[dim].name.as_str(), sizes.get(dim)?));
+        let dims = value.dims.iter().map(sized);
+        verify_cuts(&value.name, dims, &entry.layout, entry.span, &mut found);
     }
     found
 }
 
+/// Checks the layout of a value by itself: `dims` are its names and sizes.
+pub fn verify_layout(value: &str, dims: &[(String, u64)], layout: &Layout) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    let dims = dims.iter().map(|(name, size)| Some((name.as_str(), *size)));
+    verify_cuts(value, dims, layout, Span::default(), &mut found);
+    found
+}
+
+fn verify_cuts<'a>(
+    value: &'a str,
+    dims: impl Iterator<Item = Option<(&'a str, u64)>>,
+    layout: &'a Layout,
+    span: Span,
+    found: &mut Diagnostics,
+) {
+    for (sized, cuts) in dims.zip(layout.cuts()) {
+        let Some((dim, size)) = sized else { continue };
+        if let Err(mistake) = (Walk { value, dim, layout, span }).dim(cuts, size) {
+            found.push(mistake);
+        }
+    }
+}
+
 /// Walks over the factors of one dim.
 struct Walk<'a> {
-    program: &'a Program,
-    entry: &'a Entry,
+    value: &'a str,
     dim: &'a str,
+    layout: &'a Layout,
+    span: Span,
 }
 
 impl Walk<'_> {
     /// State: the different sizes that a block can have after the factors so far, and how many blocks a
     /// device can hold. Neither can be more than [`MOST_BLOCKS`] times the axes' lengths.
     fn dim(&self, cuts: &[Factor], size: u64) -> Result<(), Diagnostic> {
-        let layout = &self.entry.layout;
+        let layout = self.layout;
         let mut pieces = BTreeSet::from([size]);
         let mut blocks: u64 = 1;
         for factor in cuts {
@@ -54,7 +74,7 @@ impl Walk<'_> {
                 let most = pieces.last().copied().unwrap_or(0).max(1).min(count);
                 blocks = blocks.saturating_mul(most);
                 if blocks > MOST_BLOCKS {
-                    return Err(self.too_many(layout, factor, size));
+                    return Err(self.too_many(factor, size));
                 }
             }
             pieces = pieces.into_iter().flat_map(|piece| ceil_pieces(piece, count)).collect();
@@ -65,13 +85,13 @@ impl Walk<'_> {
     fn sum(&self, factor: &Factor, sizes: &[u64], pieces: &BTreeSet<u64>) -> Result<(), Diagnostic> {
         let sum: u64 = sizes.iter().fold(0, |sum, &size| sum.saturating_add(size));
         let Some(piece) = pieces.iter().find(|&&piece| piece != sum) else { return Ok(()) };
-        let (value, dim) = (quote(&self.program.values[self.entry.value].name), quote(self.dim));
-        let shown = self.entry.layout.factor_text(factor);
+        let (value, dim) = (quote(self.value), quote(self.dim));
+        let shown = self.layout.factor_text(factor);
         let message = format!(
             "{} cuts the dim {dim} of {value} into pieces that add up to {sum}, but a piece of size {piece} is cut there",
             quote(&shown)
         );
-        let mistake = Diagnostic::at(Code::PieceSizes, self.entry.span, message);
+        let mistake = Diagnostic::at(Code::PieceSizes, self.span, message);
         Err(mistake.help(match pieces.len() {
             1 => format!("give sizes that add up to {piece}"),
             _ => {
@@ -80,14 +100,14 @@ impl Walk<'_> {
         }))
     }
 
-    fn too_many(&self, layout: &Layout, factor: &Factor, size: u64) -> Diagnostic {
+    fn too_many(&self, factor: &Factor, size: u64) -> Diagnostic {
         let message = format!(
             "{} cuts the dim {} of {}, of size {size}, into more than {MOST_BLOCKS} blocks",
-            quote(&layout.factor_text(factor)),
+            quote(&self.layout.factor_text(factor)),
             quote(self.dim),
-            quote(&self.program.values[self.entry.value].name)
+            quote(self.value)
         );
-        Diagnostic::at(Code::BadCut, self.entry.span, message).help("use fewer blocks or steps")
+        Diagnostic::at(Code::BadCut, self.span, message).help("use fewer blocks or steps")
     }
 }
 

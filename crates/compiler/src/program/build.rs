@@ -6,7 +6,7 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
 use crate::id::Table;
 use crate::op::Op;
-use crate::text::check_name;
+use crate::text::{check_name, check_spelling};
 use std::collections::BTreeMap;
 
 /// A dim as it is named somewhere: `b`, `b=2`.
@@ -178,6 +178,7 @@ impl ProgramBuilder {
     /// The dim of that name, new if it is not known; a size that it is given must be the one it has.
     fn dim(&mut self, text: &DimText) -> Result<DimId, Diagnostic> {
         let Some(&id) = self.dims.get(&text.name) else {
+            check_spelling(&text.name, text.span)?;
             let dim = Dim { name: text.name.clone(), fixed: text.size, span: text.span };
             let id = self.program.dims.push(dim);
             self.dims.insert(text.name.clone(), id);

@@ -15,4 +15,4 @@ mod reserved;
 pub use closest::closest;
 pub use cursor::{Bookmark, Cursor, Reported};
 pub use lexer::{Kind, Token, is_name, lex, number, quoted_text};
-pub use reserved::{RESERVED, check_name};
+pub use reserved::{RESERVED, check_name, check_spelling};

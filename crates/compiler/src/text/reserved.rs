@@ -27,12 +27,18 @@ pub fn check_name(what: &str, name: &str, span: Span) -> Result<(), Diagnostic> 
         "a reserved word"
     } else if matches!(name, "inf" | "nan") {
         "a number"
-    } else if is_name(name) {
-        return Ok(());
     } else {
-        let mistake = Diagnostic::at(Code::Syntax, span, format!("{} is not a name", quote(name)));
-        return Err(mistake.help("names are letters, digits, `_` and `.`, and start with a letter or `_`"));
+        return check_spelling(name, span);
     };
     let message = format!("{} is {reason} and cannot name {what}", quote(name));
     Err(Diagnostic::at(Code::ReservedName, span, message).help("choose another name"))
+}
+
+/// Whether a name is spelled as names are. Dims, programs and meshes may be called anything that is.
+pub fn check_spelling(name: &str, span: Span) -> Result<(), Diagnostic> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let mistake = Diagnostic::at(Code::Syntax, span, format!("{} is not a name", quote(name)));
+    Err(mistake.help("names are letters, digits, `_` and `.`, and start with a letter or `_`"))
 }

@@ -1,5 +1,6 @@
 //! What can go wrong when a program runs.
 
+use crate::array::ArrayError;
 use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::mesh::DeviceId;
 use std::fmt;
@@ -20,6 +21,8 @@ pub enum RunError {
         /// What is wrong with it.
         reason: String,
     },
+    /// An array cannot be placed so.
+    Array(ArrayError),
     /// The devices together need more memory than there is.
     OutOfMemory {
         /// Bytes of one device.
@@ -81,6 +84,7 @@ impl fmt::Display for RunError {
             RunError::MissingInput(name) => write!(f, "input `{name}` is not given"),
             RunError::UnknownInput(name) => write!(f, "the program has no input `{name}`"),
             RunError::Input { name, reason } => write!(f, "input `{name}`: {reason}"),
+            RunError::Array(error) => write!(f, "{error}"),
             RunError::OutOfMemory { per_device, devices, available } => {
                 write!(f, "{devices} devices need {per_device} bytes each")?;
                 match available {

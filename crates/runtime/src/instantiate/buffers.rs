@@ -18,9 +18,7 @@ pub struct Buffers<'a> {
 
 /// A device's piece of a buffer.
 pub struct Held {
-    /// The indices of each dim.
-    pub indices: Vec<IndexSet>,
-    /// How many those are.
+    /// How many indices of each dim.
     pub extents: Vec<u64>,
     /// Where they are stored.
     pub piece: Piece,
@@ -61,7 +59,7 @@ impl<'a> Buffers<'a> {
         };
         let extents: Vec<u64> = indices.iter().map(IndexSet::count).collect();
         let region = self.region(buffer, &extents)?;
-        Ok(Some(Held { indices, extents, piece: Piece { region, dtype: ty.dtype } }))
+        Ok(Some(Held { extents, piece: Piece { region, dtype: ty.dtype } }))
     }
 
     /// The bytes of a piece of these extents.

@@ -1,12 +1,9 @@
 //! Inputs go to where the devices hold their pieces of them. Each device reads only its own.
 
-use super::loaded::{Feed, FeedPiece, Holds, Loaded};
+use super::loaded::{Feed, FeedPiece, Loaded};
 use crate::arena::Arenas;
 use crate::execute::{RunError, panic_text};
-use crate::kernels;
-use crate::tensor::{AlignedBytes, ArraySource};
-use half::{bf16, f16};
-use shardweave_compiler::dtype::DType;
+use crate::tensor::ArraySource;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,23 +16,15 @@ pub(crate) type Binding = (usize, Arc<dyn ArraySource>);
 pub(crate) fn check(feed: &Feed, source: &dyn ArraySource) -> Result<(), RunError> {
     let wrong = |reason| Err(RunError::Input { name: feed.name.clone(), reason });
     let described = source.describe();
-    if source.shape() != feed.shape {
-        return wrong(format!(
-            "{described} has sizes {:?}, the program asks for {:?}",
-            source.shape(),
-            feed.shape
-        ));
+    let (shape, dtype) = (feed.ty.sizes(), feed.ty.dtype());
+    if source.shape() != shape {
+        return wrong(format!("{described} has sizes {:?}, the program asks for {shape:?}", source.shape()));
     }
-    if source.dtype() != feed.dtype {
+    if source.dtype() != dtype {
         return wrong(format!(
-            "{described} holds {}, the program asks for {}; `cast` it in the program",
-            source.dtype(),
-            feed.dtype
+            "{described} holds {}, the program asks for {dtype}; `cast` it in the program",
+            source.dtype()
         ));
-    }
-    if feed.stored != feed.dtype && feed.stored != feed.dtype.wide() {
-        let reason = format!("input `{}` of type {} is stored as {}", feed.name, feed.dtype, feed.stored);
-        return Err(RunError::Broken(reason));
     }
     Ok(())
 }
@@ -68,28 +57,9 @@ fn bind_piece(
     source: &dyn ArraySource,
 ) -> Result<(), String> {
     let out = arenas.write(device.index(), piece.region.clone());
-    match &piece.holds {
-        Holds::Identity(combine) => kernels::fill(&kernels::identity(*combine, feed.stored), out),
-        Holds::Indices(indices) if feed.stored == feed.dtype => source.read(indices, out)?,
-        Holds::Indices(indices) => {
-            let elements = out.len() / feed.stored.size() as usize;
-            let mut narrow = AlignedBytes::zeroed(elements * feed.dtype.size() as usize);
-            source.read(indices, narrow.as_mut_slice())?;
-            widen(feed.dtype, narrow.as_slice(), bytemuck::cast_slice_mut(out));
-        }
+    match source.as_array().filter(|array| array.ty().held_as(&feed.ty)) {
+        Some(array) => out.copy_from_slice(array.bytes_of(device)),
+        None => piece.holds.fill(&feed.ty, source, out)?,
     }
     Ok(())
-}
-
-/// Half floats as `f32`.
-fn widen(dtype: DType, from: &[u8], to: &mut [f32]) {
-    match dtype {
-        DType::Bf16 => {
-            to.iter_mut().zip(bytemuck::cast_slice::<_, bf16>(from)).for_each(|(y, x)| *y = x.to_f32())
-        }
-        DType::F16 => {
-            to.iter_mut().zip(bytemuck::cast_slice::<_, f16>(from)).for_each(|(y, x)| *y = x.to_f32())
-        }
-        other => unreachable!("only half types are stored wider than they are, not {other}"),
-    }
 }

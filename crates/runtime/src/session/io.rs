@@ -21,9 +21,10 @@ impl Inputs {
         self.arrays.insert(name.into(), array);
     }
 
-    /// The same with one more array in memory.
+    /// The same with one more array: a [`Tensor`], a file's, a placed [`Array`](crate::array::Array), or any
+    /// other source.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, array: Tensor) -> Inputs {
+    pub fn with(mut self, name: impl Into<String>, array: impl ArraySource + 'static) -> Inputs {
         self.insert(name, Arc::new(array));
         self
     }
@@ -39,29 +40,30 @@ impl Inputs {
     }
 }
 
-/// The outputs of a run as whole arrays, in the order of the program.
+/// The outputs of a run, in the order of the program: whole ([`Tensor`]) or as they are placed
+/// ([`Array`](crate::array::Array)).
 #[derive(Clone, Debug)]
-pub struct Outputs {
-    arrays: Vec<(String, Tensor)>,
+pub struct Outputs<A = Tensor> {
+    arrays: Vec<(String, A)>,
 }
 
-impl Outputs {
-    pub(super) fn new(arrays: Vec<(String, Tensor)>) -> Outputs {
+impl<A> Outputs<A> {
+    pub(super) fn new(arrays: Vec<(String, A)>) -> Outputs<A> {
         Outputs { arrays }
     }
 
     /// The output of that name.
-    pub fn get(&self, name: &str) -> Option<&Tensor> {
+    pub fn get(&self, name: &str) -> Option<&A> {
         self.arrays.iter().find(|(output, _)| output == name).map(|(_, array)| array)
     }
 
     /// All outputs.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &A)> {
         self.arrays.iter().map(|(name, array)| (name.as_str(), array))
     }
 
     /// All outputs, to keep.
-    pub fn into_vec(self) -> Vec<(String, Tensor)> {
+    pub fn into_vec(self) -> Vec<(String, A)> {
         self.arrays
     }
 }

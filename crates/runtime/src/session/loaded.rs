@@ -1,14 +1,14 @@
 //! A program made ready to run: its tasks, and where its inputs and outputs lie on every device.
 
+use crate::array::{ArrayType, Gather, Holds};
 use crate::execute::RunError;
-use crate::instantiate::{Buffers, Held, InstantiateError, Runs, Steps, Streams, Tasks, instantiate};
-use crate::tensor::byte_count;
-use shardweave_compiler::dtype::{Combine, DType};
+use crate::instantiate::{Buffers, Held, InstantiateError, Steps, Streams, Tasks, instantiate};
+use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{Action, BufferId, HostInstr, HostProgram, Role, verify};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::TensorType;
-use shardweave_compiler::layout::{IndexSet, Layout, Overlap, overlap};
-use shardweave_compiler::mesh::{AxisId, DeviceId};
+use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::mesh::DeviceId;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,11 +24,7 @@ pub(crate) struct Loaded {
 /// Where an input goes.
 pub(crate) struct Feed {
     pub name: String,
-    pub shape: Vec<u64>,
-    /// The element type of the whole array.
-    pub dtype: DType,
-    /// How elements are stored on devices.
-    pub stored: DType,
+    pub ty: ArrayType,
     pub role: Role,
     /// Whether a run leaves the bytes as they were bound.
     pub after: AfterRun,
@@ -51,35 +47,14 @@ pub(crate) struct FeedPiece {
     pub holds: Holds,
 }
 
-/// What a piece holds.
-pub(crate) enum Holds {
-    /// These indices of the array.
-    Indices(Vec<IndexSet>),
-    /// Nothing of a partial value: the identity of the operator with which it is combined.
-    Identity(Combine),
-}
-
 /// Where an output comes from.
 pub(crate) struct Drain {
     pub name: String,
-    pub shape: Vec<u64>,
-    /// The element type of the whole array.
-    pub dtype: DType,
-    /// How elements are stored on devices.
-    pub stored: DType,
-    /// The operators with which parts are combined, the one that is applied first first, and how many
-    /// parts each combines.
-    pub combines: Vec<(Combine, usize)>,
-    /// The parts, in the order in which they are combined: the first operator's parts are neighbours.
-    pub parts: Vec<Vec<DrainPiece>>,
-}
-
-/// A device's piece of a part of an output.
-pub(crate) struct DrainPiece {
-    pub device: DeviceId,
-    pub region: Range<usize>,
-    /// Where its bytes go in the whole array.
-    pub runs: Runs,
+    pub ty: ArrayType,
+    /// How its pieces make the whole.
+    pub gather: Gather,
+    /// Where each device's piece lies, by device number; none if the device is not in the output's mesh.
+    pub regions: Vec<Option<Range<usize>>>,
 }
 
 /// Says the element type of an input or output as a whole; a host program alone does not know it, for
@@ -103,10 +78,7 @@ impl Loaded {
         let mut output_bytes: u64 = 0;
         for (name, buffer) in &host.outputs {
             let drain = drain(name, *buffer, host, &buffers, dtype_of)?;
-            let bytes = byte_count(drain.stored, &drain.shape).ok_or_else(|| {
-                RunError::TooLarge(format!("output `{name}` of {:?} elements", drain.shape))
-            })?;
-            output_bytes = output_bytes.saturating_add(bytes as u64);
+            output_bytes = output_bytes.saturating_add(drain.gather.bytes() as u64);
             outputs.push(drain);
         }
         Ok(Loaded { tasks: Arc::new(tasks), inputs, outputs, output_bytes })
@@ -127,6 +99,11 @@ impl From<InstantiateError> for RunError {
     }
 }
 
+/// A device's piece of a buffer outside any loop.
+fn held(buffers: &Buffers<'_>, buffer: BufferId, device: usize) -> Result<Option<Held>, InstantiateError> {
+    buffers.held(buffer, DeviceId::new(device), &Steps::default())
+}
+
 fn feed(
     name: &str,
     buffer: BufferId,
@@ -135,33 +112,14 @@ fn feed(
     after: AfterRun,
     dtype_of: DTypeOf<'_>,
 ) -> Result<Feed, RunError> {
-    let ty = buffers.ty(buffer)?;
-    let piece = |device| -> Result<Option<FeedPiece>, RunError> {
-        let held = buffers.held(buffer, DeviceId::new(device), &Steps::default())?;
-        Ok(held.map(|Held { indices, piece, .. }| {
-            let holds = identity_at(&ty.layout, DeviceId::new(device))
-                .map_or(Holds::Indices(indices), Holds::Identity);
-            FeedPiece { region: piece.region, holds }
-        }))
+    let ty = array_type(name, buffers.ty(buffer)?, dtype_of)?;
+    let piece = |device: usize| -> Result<Option<FeedPiece>, RunError> {
+        let Some(held) = held(buffers, buffer, device)? else { return Ok(None) };
+        let holds = Holds::of(&ty, DeviceId::new(device));
+        Ok(holds.map(|holds| FeedPiece { region: held.piece.region, holds }))
     };
-    Ok(Feed {
-        name: name.to_string(),
-        shape: ty.sizes(),
-        dtype: dtype_of(name).unwrap_or(ty.dtype),
-        stored: ty.dtype,
-        role: host.buffers[buffer].role,
-        after,
-        pieces: (0..host.devices as usize).map(piece).collect::<Result<_, _>>()?,
-    })
-}
-
-/// The operator whose identity a device holds of an array that is put into a partial layout: it is not
-/// at coordinate 0 of all partial axes. Where it is not at several, the operator that is applied first
-/// decides: its identity vanishes before the others see it.
-fn identity_at(layout: &Layout, device: DeviceId) -> Option<Combine> {
-    let mesh = layout.mesh();
-    let coords = mesh.coords(mesh.place_of(device)?);
-    layout.partial().iter().filter(|p| coords.along(p.axis) != 0).map(|p| p.combine).min()
+    let pieces = (0..host.devices as usize).map(piece).collect::<Result<_, _>>()?;
+    Ok(Feed { name: name.to_string(), role: host.buffers[buffer].role, after, pieces, ty })
 }
 
 fn drain(
@@ -171,59 +129,24 @@ fn drain(
     buffers: &Buffers<'_>,
     dtype_of: DTypeOf<'_>,
 ) -> Result<Drain, RunError> {
-    let ty = buffers.ty(buffer)?;
-    let mesh = ty.layout.mesh();
-    // Operators in the order of `Combine`, their axes in mesh order; the first operator varies fastest.
-    let mut partial = ty.layout.partial().to_vec();
-    partial.sort_by_key(|p| (p.combine, p.axis));
-    let mut combines: Vec<(Combine, usize)> = Vec::new();
-    for p in &partial {
-        let size = mesh.size(p.axis) as usize;
-        match combines.last_mut() {
-            Some((combine, count)) if *combine == p.combine => *count *= size,
-            _ => combines.push((p.combine, size)),
-        }
-    }
-    let slowest_first = in_coordinate_order(&partial);
-    let cut: Vec<AxisId> = ty.layout.cuts().iter().flatten().filter_map(|factor| factor.axis()).collect();
-    let mut parts = Vec::new();
-    for part in mesh.coords_over(&slowest_first) {
-        let mut pieces = Vec::new();
-        for mut coords in mesh.coords_over(&cut) {
-            for &axis in &slowest_first {
-                coords.set(axis, part.along(axis));
-            }
-            let device = mesh.device_at(mesh.place(&coords));
-            let held = buffers.held(buffer, device, &Steps::default())?;
-            pieces.extend(held.map(|held| drain_piece(device, &held, ty)).transpose()?);
-        }
-        parts.push(pieces);
-    }
-    Ok(Drain {
-        name: name.to_string(),
-        shape: ty.sizes(),
-        dtype: dtype_of(name).unwrap_or(ty.dtype),
-        stored: host.buffers[buffer].ty.dtype,
-        combines,
-        parts,
-    })
-}
-
-/// The partial axes so that the last operator's vary slowest, and within one operator the first axis.
-fn in_coordinate_order(partial: &[shardweave_compiler::layout::Partial]) -> Vec<AxisId> {
-    let mut axes: Vec<_> = partial.to_vec();
-    axes.sort_by_key(|p| (std::cmp::Reverse(p.combine), p.axis));
-    axes.iter().map(|p| p.axis).collect()
-}
-
-fn drain_piece(device: DeviceId, held: &Held, ty: &TensorType) -> Result<DrainPiece, RunError> {
+    let ty = array_type(name, buffers.ty(buffer)?, dtype_of)?;
+    let region = |device| Ok(held(buffers, buffer, device)?.map(|held| held.piece.region));
+    let regions = (0..host.devices as usize).map(region).collect::<Result<_, RunError>>()?;
     let shape = ty.sizes();
-    let whole = shape.iter().map(|&size| IndexSet::range(0, size));
-    let runs: Vec<Vec<Overlap>> =
-        held.indices.iter().zip(whole).map(|(held, whole)| overlap(held, &whole)).collect();
-    let runs = Runs::new(&runs, &held.extents, &shape, ty.dtype.size());
-    let runs = runs.ok_or_else(|| RunError::TooLarge(format!("an output of {shape:?} elements")))?;
-    Ok(DrainPiece { device, region: held.piece.region.clone(), runs })
+    let whole: Vec<IndexSet> = shape.iter().map(|&size| IndexSet::range(0, size)).collect();
+    let gather = Gather::new(&ty, &whole);
+    let gather =
+        gather.ok_or_else(|| RunError::TooLarge(format!("output `{name}` of {shape:?} elements")))?;
+    Ok(Drain { name: name.to_string(), ty, gather, regions })
+}
+
+/// The type of an input or output as an array. Half types may be stored wide, nothing else differs.
+fn array_type(name: &str, stored: &TensorType, dtype_of: DTypeOf<'_>) -> Result<ArrayType, RunError> {
+    let dtype = dtype_of(name).unwrap_or(stored.dtype);
+    if stored.dtype != dtype && stored.dtype != dtype.wide() {
+        return Err(RunError::Broken(format!("`{name}` of type {dtype} is stored as {}", stored.dtype)));
+    }
+    Ok(ArrayType::of_value(dtype, stored.clone()))
 }
 
 /// The buffers that some instruction writes.

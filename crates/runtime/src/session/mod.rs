@@ -12,10 +12,13 @@ mod collect;
 mod io;
 mod loaded;
 mod memory;
+mod reshard;
 
 pub use io::{Inputs, Outputs};
+pub use reshard::Resharded;
 
 use crate::arena::Arenas;
+use crate::array::Array;
 use crate::execute::{Backend, Job, Link, Probe, Record, Recorder, Recording, RunError, Streams};
 use crate::instantiate::LaneId;
 use crate::lockstep;
@@ -219,12 +222,30 @@ impl Session {
         Ok(())
     }
 
+    /// Inputs in, outputs out as they are placed: no device holds a whole array. An output can be an
+    /// input of the next run.
+    pub fn run_placed(&mut self, inputs: &Inputs) -> Result<Outputs<Array>, RunError> {
+        self.bind(inputs)?;
+        self.execute()?;
+        self.placed_outputs()
+    }
+
     /// The outputs of the last run as whole arrays, in the order of the program.
     pub fn outputs(&self) -> Result<Outputs, RunError> {
-        if self.results == Results::None {
-            return Err(RunError::NotReady("there are no outputs before a run that succeeds"));
+        Ok(Outputs::new(collect::whole(&*self.with_results()?, &self.arenas)))
+    }
+
+    /// The outputs of the last run in the layouts in which the devices hold them.
+    pub fn placed_outputs(&self) -> Result<Outputs<Array>, RunError> {
+        Ok(Outputs::new(collect::placed(&*self.with_results()?, &self.arenas)))
+    }
+
+    /// The program whose results are in the arenas.
+    fn with_results(&self) -> Result<Arc<Loaded>, RunError> {
+        match self.results {
+            Results::There => self.loaded(),
+            Results::None => Err(RunError::NotReady("there are no outputs before a run that succeeds")),
         }
-        Ok(Outputs::new(collect::collect(&*self.loaded()?, &self.arenas)))
     }
 
     /// What the last run did, as far as the options ask for it.

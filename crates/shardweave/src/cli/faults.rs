@@ -12,6 +12,7 @@ pub fn of_session(error: RunError) -> Diagnostics {
         RunError::MissingInput(_) => Code::InputMissing,
         RunError::UnknownInput(_) => Code::InputUnknown,
         RunError::Input { .. } => Code::FileRead,
+        RunError::Array(_) => Code::InputShape,
         RunError::OutOfMemory { .. } => {
             let help = "cut values that are replicated, or take smaller sizes; `explain` shows what is large";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();

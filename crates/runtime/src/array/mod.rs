@@ -1,0 +1,187 @@
+//! A value placed on devices, alive between runs.
+//!
+//! ```text
+//!  whole array, file ── place ──────▶          ── piece(device) ──▶ what one device holds
+//!  checked pieces ───── from_pieces ▶  Array   ── to_tensor ──────▶ the whole, parts combined
+//!  a run's outputs ───────────────────▶        ── reshard ────────▶ Array in another layout
+//!                                              ── Inputs ─────────▶ a run: each device takes its piece
+//! ```
+//!
+//! Invariants (kept by the constructors): exactly the devices of the layout's mesh have a piece; a piece
+//! has the sizes and the element type that [`ArrayType`] says; devices that hold the same indices of the
+//! same part hold the same bytes. Pieces never change: an `Array` is cheap to clone and can be shared
+//! between threads and sessions. Where devices share an address space, those that hold the same share one
+//! piece.
+//!
+//! Considered and left: pieces that a run writes in place would save a copy, but a failing run would leave
+//! half an array; and an `Array` that borrows a session's memory could not outlive its next run.
+
+mod error;
+mod fill;
+mod gather;
+mod pieces;
+mod ty;
+
+pub use error::ArrayError;
+pub(crate) use fill::Holds;
+pub(crate) use gather::Gather;
+pub use ty::ArrayType;
+
+use crate::tensor::{AlignedBytes, ArraySource, Tensor};
+use shardweave_compiler::dtype::DType;
+use shardweave_compiler::id::Id;
+use shardweave_compiler::layout::{IndexSet, Layout};
+use shardweave_compiler::mesh::DeviceId;
+use std::fmt;
+use std::sync::Arc;
+
+/// A value placed on devices. See the [module](self).
+///
+/// ```
+/// use shardweave_compiler::{layout::Layout, mesh::Mesh};
+/// use shardweave_runtime::{array::Array, tensor::Tensor};
+/// use std::sync::Arc;
+///
+/// let line: Arc<Mesh> = Arc::new("mesh line { tp = 2 }".parse()?);
+/// let whole = Tensor::from_elements(&[3, 2], &[0_i32, 1, 2, 3, 4, 5]);
+/// let rows = Array::place(&whole, &["s", "e"], Layout::parse("s/tp", &["s", "e"], &line)?)?;
+/// assert_eq!(rows.piece(1.into()).unwrap().elements::<i32>(), [4, 5]);
+/// assert_eq!(rows.to_tensor().elements::<i32>(), [0, 1, 2, 3, 4, 5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Array {
+    ty: Arc<ArrayType>,
+    /// By device number; none for a device that is not in the mesh.
+    pieces: Vec<Option<Arc<Tensor>>>,
+    /// The sizes of the dims.
+    shape: Vec<u64>,
+}
+
+impl Array {
+    /// Puts a whole array (in memory, in a file, another `Array`) in a layout: every device reads its own
+    /// piece and nothing else. In a partial layout the value sits at coordinate 0, the operator's
+    /// identity elsewhere.
+    pub fn place(source: &dyn ArraySource, dims: &[&str], layout: Layout) -> Result<Array, ArrayError> {
+        let shape = source.shape();
+        if dims.len() != shape.len() {
+            return Err(ArrayError::Names { named: dims.len(), shape: shape.to_vec() });
+        }
+        let dims: Vec<(&str, u64)> = dims.iter().copied().zip(shape.iter().copied()).collect();
+        let ty = ArrayType::new(source.dtype(), &dims, layout)?;
+        Array::try_filled(ty, |ty, device, out| {
+            let holds = Holds::of(ty, device).expect("only devices of the mesh are filled");
+            holds.fill(ty, source, out).map_err(ArrayError::Read)
+        })
+    }
+
+    /// An array whose pieces `fill` writes, one for all devices that hold the same.
+    pub(crate) fn try_filled<E>(
+        ty: ArrayType,
+        fill: impl Fn(&ArrayType, DeviceId, &mut [u8]) -> Result<(), E>,
+    ) -> Result<Array, E> {
+        let mut pieces = no_pieces(&ty);
+        for device in ty.layout().mesh().devices() {
+            let first = ty.first_holder(device);
+            if pieces[first.index()].is_none() {
+                let shape = ty.piece_shape(first).expect("a holder is in the mesh");
+                let mut piece = Tensor::zeros(ty.stored_dtype(), &shape);
+                fill(&ty, first, piece.bytes_mut())?;
+                pieces[first.index()] = Some(Arc::new(piece));
+            }
+            pieces[device.index()] = pieces[first.index()].clone();
+        }
+        Ok(Array::of(ty, pieces))
+    }
+
+    fn of(ty: ArrayType, pieces: Vec<Option<Arc<Tensor>>>) -> Array {
+        let shape = ty.sizes();
+        Array { ty: Arc::new(ty), pieces, shape }
+    }
+
+    /// Element type, dims and layout.
+    pub fn ty(&self) -> &ArrayType {
+        &self.ty
+    }
+
+    /// The sizes of the dims.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The devices that hold a piece, in the order of their numbers.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceId> + '_ {
+        let held = self.pieces.iter().enumerate().filter(|(_, piece)| piece.is_some());
+        held.map(|(device, _)| DeviceId::new(device))
+    }
+
+    /// What a device holds; `None` if it is not in the mesh. Its sizes are
+    /// [`ArrayType::piece_shape`], its indices [`ArrayType::indices`].
+    pub fn piece(&self, device: DeviceId) -> Option<&Tensor> {
+        self.pieces.get(device.index())?.as_deref()
+    }
+
+    /// The whole array: pieces put together, parts combined in mesh order and rounded once.
+    pub fn to_tensor(&self) -> Tensor {
+        let whole: Vec<IndexSet> = self.shape.iter().map(|&size| IndexSet::range(0, size)).collect();
+        let mut tensor = Tensor::zeros(self.ty.dtype(), &self.shape);
+        self.collect(&whole, tensor.bytes_mut());
+        tensor
+    }
+
+    /// The same pieces in a layout that means the same.
+    pub(crate) fn relabelled(&self, ty: ArrayType) -> Array {
+        Array { ty: Arc::new(ty), pieces: self.pieces.clone(), shape: self.shape.clone() }
+    }
+
+    /// Writes a region to `out`, which is as long as it is and aligned for its elements.
+    fn collect(&self, region: &[IndexSet], out: &mut [u8]) {
+        let gather = Gather::new(&self.ty, region).expect("a region has no more bytes than the array");
+        gather.collect(|device| self.bytes_of(device), out);
+    }
+
+    pub(crate) fn bytes_of(&self, device: DeviceId) -> &[u8] {
+        self.piece(device).expect("a device of the mesh holds a piece").bytes()
+    }
+}
+
+fn no_pieces(ty: &ArrayType) -> Vec<Option<Arc<Tensor>>> {
+    vec![None; ty.layout().mesh().device_bound() as usize]
+}
+
+impl ArraySource for Array {
+    fn dtype(&self) -> DType {
+        self.ty.dtype()
+    }
+
+    fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    fn describe(&self) -> String {
+        let names: Vec<&str> = self.ty.dims().iter().map(|(name, _)| name.as_str()).collect();
+        format!("an array placed at {}", self.ty.layout().text(&names, None))
+    }
+
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+        if self.ty.layout().partial().is_empty() {
+            self.collect(piece, out);
+        } else {
+            // Elements are computed with, so they must be aligned.
+            let mut aligned = AlignedBytes::zeroed(out.len());
+            self.collect(piece, aligned.as_mut_slice());
+            out.copy_from_slice(aligned.as_slice());
+        }
+        Ok(())
+    }
+
+    fn as_array(&self) -> Option<&Array> {
+        Some(self)
+    }
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Array({}{:?}, {})", self.ty.dtype(), self.shape, self.describe())
+    }
+}

@@ -1,0 +1,85 @@
+//! An array goes to another layout: a program of one `reshard`, planned, proved and run like any other.
+//! So what moves, and in which order parts are combined, is what `explain` says of it.
+
+use super::{Inputs, Options, Session};
+use crate::array::{Array, ArrayType};
+use crate::execute::{Backend, RunError};
+use shardweave_compiler::compile::compile;
+use shardweave_compiler::diagnostic::{Diagnostics, Span};
+use shardweave_compiler::layout::Layout;
+use shardweave_compiler::op::Op;
+use shardweave_compiler::placement::{Entry, Placement};
+use shardweave_compiler::program::{DimText, NewApply, Operand, Program, ProgramBuilder, Sizes, ValueId};
+use shardweave_compiler::report::CollectiveReport;
+
+/// An array in its new layout, and what moved.
+#[derive(Clone, Debug)]
+pub struct Resharded {
+    /// The array.
+    pub array: Array,
+    /// What devices sent to each other, in the order it ran: the numbers that `explain` gives.
+    pub collectives: Vec<CollectiveReport>,
+}
+
+impl Array {
+    /// The array in another layout, on the same or another mesh; any layout can be reached. Parts are
+    /// combined where the layout does not keep them, and half types are then rounded once.
+    ///
+    /// Takes memory for the pieces of both layouts.
+    ///
+    /// # Errors
+    /// [`RunError::Array`] if the layout does not fit the array, [`RunError::OutOfMemory`].
+    pub fn reshard(&self, layout: &Layout) -> Result<Resharded, RunError> {
+        let ty = self.ty().in_layout(layout.clone()).map_err(RunError::Array)?;
+        if self.ty().held_as(&ty) {
+            return Ok(Resharded { array: self.relabelled(ty), collectives: Vec::new() });
+        }
+        let (program, [from, to]) = one_reshard(self.ty()).map_err(RunError::Compile)?;
+        let placement = between(&program, (from, self.ty().layout()), (to, layout));
+        let sizes = Sizes::bind(&program, []).map_err(RunError::Compile)?;
+        let options = Options { backend: Backend::Lockstep, ..Options::default() };
+        let plan = compile(&program, Some(&placement), &sizes, &options.compile);
+        let plan = plan.map_err(RunError::Compile)?;
+        let collectives = plan.report.collectives.clone();
+        let mut session = Session::from_plan(plan, options)?;
+        let outputs = session.run_placed(&Inputs::new().with(SOURCE, self.clone()))?;
+        let (_, array) = outputs.into_vec().pop().expect("the program has one output");
+        Ok(Resharded { array: array.relabelled(ty), collectives })
+    }
+}
+
+const SOURCE: &str = "array";
+const TARGET: &str = "resharded";
+
+/// `resharded = reshard(array)`
+fn one_reshard(ty: &ArrayType) -> Result<(Program, [ValueId; 2]), Diagnostics> {
+    let span = Span::default();
+    let dims: Vec<DimText> = ty
+        .dims()
+        .iter()
+        .map(|(name, size)| DimText { name: name.clone(), size: Some(*size), span })
+        .collect();
+    let mut program = ProgramBuilder::new("reshard", span);
+    let from = program.input(SOURCE, span, ty.dtype(), &dims, None)?;
+    let operands = vec![(Operand::Value(from), span)];
+    let to = program.apply(TARGET, span, NewApply { op: Op::Reshard, operands, asked: None, span })?;
+    program.output(to, span)?;
+    Ok((program.finish()?, [from, to]))
+}
+
+fn between(program: &Program, from: (ValueId, &Layout), to: (ValueId, &Layout)) -> Placement {
+    let entry = |(value, layout): (ValueId, &Layout)| Entry {
+        value,
+        layout: layout.clone(),
+        via: None,
+        span: Span::default(),
+    };
+    Placement {
+        name: program.name.clone(),
+        program: program.name.clone(),
+        mesh: from.1.mesh().clone(),
+        strict: false,
+        entries: vec![entry(from), entry(to)],
+        span: Span::default(),
+    }
+}
