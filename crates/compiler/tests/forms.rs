@@ -39,7 +39,7 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn local_programs_print_as_they_are_written() {
+fn sh10_local_programs_print_as_they_are_written() {
     for file in files("local") {
         let text = read(&file);
         let program = local_of(&text);
@@ -50,7 +50,7 @@ fn local_programs_print_as_they_are_written() {
 }
 
 #[test]
-fn host_programs_print_as_they_are_written() {
+fn sh10_host_programs_print_as_they_are_written() {
     for file in files("host") {
         let text = read(&file);
         let program = host_of(&text);

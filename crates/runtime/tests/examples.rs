@@ -58,7 +58,8 @@ fn is_exact(program: &Program) -> bool {
         .all(|value| !program.apply(value).is_some_and(|apply| matches!(apply.op, Op::Map(_))))
 }
 
-/// Runs on every backend; the bytes of all must agree. Returns the outputs.
+/// Runs on every backend, which must have one plan, move the same bytes and give the same bits. Returns
+/// the outputs.
 fn run(
     program: &Program,
     placement: Option<&Placement>,
@@ -69,6 +70,7 @@ fn run(
         given.insert(name, Arc::new(array.clone()));
     }
     let mut found: Vec<Vec<(String, Tensor)>> = Vec::new();
+    let mut did = Vec::new();
     for backend in [Backend::Threads, Backend::Lockstep] {
         for streams in [Streams::Merged, Streams::Apart] {
             let options =
@@ -77,7 +79,9 @@ fn run(
             found.push(session.run(&given).unwrap_or_else(|error| panic!("{error}")).into_vec());
             let report = &session.plan().expect("the session has compiled").report;
             let planned: u64 = report.collectives.iter().map(|row| row.bytes_total).sum();
-            let sent: u64 = session.recording().moves.iter().map(|row| row.total()).sum();
+            let moves = &session.recording().moves;
+            let sent: u64 = moves.iter().map(|row| row.total()).sum();
+            did.push((session.plan().map(|plan| plan.host.clone()), moves.clone()));
             assert_eq!(
                 sent,
                 planned,
@@ -86,6 +90,7 @@ fn run(
             );
         }
     }
+    assert!(did.iter().all(|other| *other == did[0]), "the same moves on all backends");
     for other in &found[1..] {
         for ((name, first), (_, other)) in found[0].iter().zip(other) {
             assert_eq!(first.bytes(), other.bytes(), "{name} is the same on all backends");
@@ -95,7 +100,7 @@ fn run(
 }
 
 #[test]
-fn examples_agree_with_the_reference_on_any_number_of_devices() {
+fn sj5_examples_agree_with_the_reference_on_any_number_of_devices() {
     for example in EXAMPLES {
         let meshes: Vec<String> =
             read(example, &[]).meshes.iter().map(|mesh| mesh.name().to_string()).collect();
@@ -149,7 +154,7 @@ fn without_a_placement_it_runs_on_one_device() {
 
 /// One session, many lengths: compiled once for each, right every time.
 #[test]
-fn a_session_serves_new_sizes() {
+fn sa16_a_session_serves_new_sizes() {
     let file = read("mlp", &[]);
     let (program, placement) =
         (file.program("mlp").expect("mlp"), file.placement("sequence_parallel").expect("it"));

@@ -230,3 +230,33 @@ fn check_steps(steps: u64, from: &TensorType, block: &TensorType, to: &TensorTyp
         }
     }
 }
+
+/// Every device gives its piece to the next one; an odd ring cannot do it in pairs. 64 KiB a piece.
+#[test]
+fn cf6_rings_of_any_length_shift_by_one() {
+    for devices in 1..=5 {
+        let ring: Vec<u64> = (0..devices).collect();
+        let shifted: Vec<u64> = ring.iter().map(|device| (device + 1) % devices).collect();
+        let home = mesh("ring", &[("tp", devices)], Some(&ring));
+        let next = mesh("next", &[("tp", devices)], Some(&shifted));
+        let dims = [("r", devices), ("c", 1 << 14)];
+        let source = ty(DType::F32, &dims, "r/tp", &home, &[]);
+        let target = ty(DType::F32, &dims, "r/tp on next", &home, &[next]);
+        let kind = check(&source, &target);
+        assert_eq!(kind, if devices == 1 { Kind::Local } else { Kind::Permute });
+        let traffic = Traffic::of(&source, &target);
+        let each = if devices == 1 { 0 } else { 1 << 16 };
+        assert_eq!((traffic.bytes_per_device, traffic.bytes_total), (each, devices * each));
+    }
+}
+
+#[test]
+fn cf10_pieces_of_16_mib_are_exchanged_both_ways() {
+    let home = mesh("line", &[("tp", 2)], None);
+    let crossed = mesh("crossed", &[("tp", 2)], Some(&[1, 0]));
+    let dims = [("r", 2), ("c", 4 << 20)];
+    let source = ty(DType::F32, &dims, "r/tp", &home, &[]);
+    let target = ty(DType::F32, &dims, "r/tp on crossed", &home, &[crossed]);
+    assert_eq!(check(&source, &target), Kind::Permute);
+    assert_eq!(Traffic::of(&source, &target).bytes_per_device, 16 << 20);
+}

@@ -4,14 +4,15 @@
 mod hand;
 
 use half::bf16;
-use hand::{BACKENDS, Hand, counting, mesh, options, run, session, ty};
+use hand::{BACKENDS, Hand, Watched, counting, mesh, options, run, session, ty};
 use shardweave_compiler::dtype::{DType, Number};
 use shardweave_compiler::host::{Action, HostProgram};
 use shardweave_compiler::instr::Arg::{self, Value};
 use shardweave_compiler::op::{Map, Op, Reduce, Zip};
 use shardweave_runtime::execute::{Backend, Doing, Record, Streams};
 use shardweave_runtime::session::{Inputs, Options};
-use shardweave_runtime::tensor::{ArraySource, Tensor};
+use shardweave_runtime::tensor::Tensor;
+use std::sync::Arc;
 
 /// `y = x w^T` with the contracted dim cut over `devices`: each has a part, then all reduce into
 /// `target`.
@@ -286,26 +287,6 @@ fn nothing_is_recorded_unless_asked_for() {
 /// A device reads only its own piece of an input, and an input may be an output.
 #[test]
 fn inputs_are_read_piece_by_piece() {
-    struct Watched(Tensor, std::sync::Mutex<Vec<u64>>);
-    impl ArraySource for Watched {
-        fn dtype(&self) -> DType {
-            self.0.dtype()
-        }
-        fn shape(&self) -> &[u64] {
-            self.0.shape()
-        }
-        fn describe(&self) -> String {
-            "a watched array".into()
-        }
-        fn read(
-            &self,
-            piece: &[shardweave_compiler::layout::IndexSet],
-            out: &mut [u8],
-        ) -> Result<(), String> {
-            self.1.lock().unwrap().push(piece[0].count());
-            self.0.read(piece, out)
-        }
-    }
     let home = mesh("line", &[("tp", 4)], None);
     let mut hand = Hand::new();
     let x = hand.input("x", ty(DType::F32, &[("r", 5)], "r/tp", &home, &[]));
@@ -314,13 +295,11 @@ fn inputs_are_read_piece_by_piece() {
     hand.push(hand.computed(Op::Map(Map::Neg), &[Value(x)], y, "r/tp", &home));
     let host = hand.finish();
     for backend in BACKENDS {
-        let watched = std::sync::Arc::new(Watched(counting(DType::F32, &[5]), Default::default()));
+        let watched = Arc::new(Watched::new(counting(DType::F32, &[5])));
         let mut inputs = Inputs::new();
         inputs.insert("x", watched.clone());
         let outputs = run(&host, backend, &inputs);
-        let mut read = watched.1.lock().unwrap().clone();
-        read.sort_unstable();
-        assert_eq!(read, [0, 1, 2, 2]);
+        assert_eq!(watched.elements_read(), [0, 1, 2, 2]);
         assert_eq!(outputs.get("x").unwrap().elements::<f32>(), [0.0, 1.0, 2.0, 3.0, 4.0]);
         assert_eq!(outputs.get("y").unwrap().elements::<f32>(), [-0.0, -1.0, -2.0, -3.0, -4.0]);
     }

@@ -17,5 +17,5 @@ pub mod forms;
 pub mod generate;
 
 pub use agree::{Agreed, Disagreement, Trial, agree};
-pub use case::{Outcome, run_case_file, run_cases};
+pub use case::{Meshes, Outcome, run_case_file, run_cases};
 pub use exactness::{Exactness, exactness};

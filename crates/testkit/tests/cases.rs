@@ -1,6 +1,6 @@
 //! Every file of `cases/` comes out as it says.
 
-use shardweave_testkit::run_case_file;
+use shardweave_testkit::{Meshes, run_case_file};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ macro_rules! files {
         $(
             #[test]
             fn $name() {
-                let outcome = run_case_file(&folder().join(concat!(stringify!($name), ".weave")));
+                let outcome = run_case_file(&folder().join(concat!(stringify!($name), ".weave")), Meshes::AsWritten);
                 assert!(outcome.failures.is_empty(), "{outcome}");
                 assert!(outcome.runs > 0);
             }
@@ -23,7 +23,16 @@ macro_rules! files {
     };
 }
 
-files! { linear pieces meshes collectives views propagate stream documents numbers errors }
+files! { blocks linear pieces meshes collectives views propagate stream documents numbers errors }
+
+/// On meshes whose axes have size 1 nothing moves, and every value is right.
+#[test]
+fn cc15_every_case_on_one_device() {
+    for file in FILES {
+        let outcome = run_case_file(&folder().join(format!("{file}.weave")), Meshes::OfOneDevice);
+        assert!(outcome.failures.is_empty(), "{outcome}");
+    }
+}
 
 #[test]
 fn no_file_is_forgotten() {

@@ -5,7 +5,7 @@
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use shardweave_testkit::generate::{Extent, case_text, seeds};
-use shardweave_testkit::run_cases;
+use shardweave_testkit::{Meshes, run_cases};
 
 /// How many cases are drawn without a wish.
 const CASES: u32 = 600;
@@ -23,7 +23,7 @@ fn draw(extent: Extent, stream: u8) {
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 4000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let result = runner.run(&seeds(extent), |seeds| {
-        let outcome = run_cases("generated", &case_text(&seeds));
+        let outcome = run_cases("generated", &case_text(&seeds), Meshes::AsWritten);
         match outcome.failures.first() {
             None => Ok(()),
             Some(failure) => Err(TestCaseError::fail(failure.clone())),

@@ -5,15 +5,15 @@ use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{Action, Buffer, BufferId, EventId, HostInstr, HostProgram, Role, StreamId};
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::{Arg, Compute, Move, TensorType};
-use shardweave_compiler::layout::{LayoutScope, Lookup, StepId, Writer, parse_layout};
+use shardweave_compiler::layout::{IndexSet, LayoutScope, Lookup, StepId, Writer, parse_layout, volume};
 use shardweave_compiler::mesh::Mesh;
 use shardweave_compiler::op::{Op, space};
 use shardweave_compiler::text::Cursor;
 use shardweave_compiler::transfer::Traffic;
 use shardweave_runtime::execute::{Backend, Record};
 use shardweave_runtime::session::{Inputs, Options, Outputs, Session};
-use shardweave_runtime::tensor::Tensor;
-use std::sync::Arc;
+use shardweave_runtime::tensor::{ArraySource, Tensor};
+use std::sync::{Arc, Mutex};
 
 /// A mesh with the given axes; devices `0, 1, ...` unless listed.
 pub fn mesh(name: &str, axes: &[(&str, u64)], devices: Option<&[u64]>) -> Arc<Mesh> {
@@ -190,6 +190,44 @@ pub fn session(host: &HostProgram, options: Options) -> Session {
 /// One run.
 pub fn run(host: &HostProgram, backend: Backend, inputs: &Inputs) -> Outputs {
     session(host, options(backend)).run(inputs).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A source that notes how many elements each reading takes.
+pub struct Watched<S> {
+    source: S,
+    read: Mutex<Vec<u64>>,
+}
+
+impl<S: ArraySource> Watched<S> {
+    pub fn new(source: S) -> Watched<S> {
+        Watched { source, read: Mutex::default() }
+    }
+
+    /// How many elements each reading took, the least first.
+    pub fn elements_read(&self) -> Vec<u64> {
+        let mut read = self.read.lock().expect("no reading panicked").clone();
+        read.sort_unstable();
+        read
+    }
+}
+
+impl<S: ArraySource> ArraySource for Watched<S> {
+    fn dtype(&self) -> DType {
+        self.source.dtype()
+    }
+
+    fn shape(&self) -> &[u64] {
+        self.source.shape()
+    }
+
+    fn describe(&self) -> String {
+        self.source.describe()
+    }
+
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+        self.read.lock().expect("no reading panicked").push(volume(piece));
+        self.source.read(piece, out)
+    }
 }
 
 /// `0, 1, 2, ...` of any type but bool.

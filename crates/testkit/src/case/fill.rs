@@ -13,6 +13,8 @@ pub enum Fill {
     Arange,
     /// 0, 1, ... up to below a number, again and again.
     Mod(u64),
+    /// Fractions between -1 and 1 that look random: sums of them depend on their order.
+    Noise,
     /// One number everywhere.
     All(f64),
     /// These numbers, row-major.
@@ -20,11 +22,12 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// `arange`, `mod 7`, `all 1`, `[[1, 2], [3, 4]]`.
+    /// `arange`, `noise`, `mod 7`, `all 1`, `[[1, 2], [3, 4]]`.
     pub fn parse(text: &str) -> Result<Fill, String> {
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("`{text}` is no number"));
         match text.split_once(' ').unwrap_or((text, "")) {
             ("arange", "") => Ok(Fill::Arange),
+            ("noise", "") => Ok(Fill::Noise),
             ("mod", n) => n.trim().parse().map(Fill::Mod).map_err(|_| format!("`{n}` is no number")),
             ("all", n) => number(n).map(Fill::All),
             _ if text.starts_with('[') => {
@@ -42,6 +45,7 @@ impl Fill {
         let at = |i: u64| match self {
             Fill::Small => small(name, i, dtype),
             Fill::Arange => i as f64,
+            Fill::Noise => (hashed(name, i) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0,
             Fill::Mod(n) => (i % n) as f64,
             Fill::All(x) => *x,
             Fill::Given(numbers) => numbers[i as usize],
@@ -57,13 +61,18 @@ impl Fill {
 
 /// -3..=3; 0 or 1 for bools.
 fn small(name: &str, index: u64, dtype: DType) -> f64 {
+    let hash = hashed(name, index);
+    if dtype == DType::Bool { (hash % 2) as f64 } else { (hash % 7) as f64 - 3.0 }
+}
+
+/// A number that looks random.
+fn hashed(name: &str, index: u64) -> u64 {
     let mut hash = index.wrapping_add(0x9e37_79b9_7f4a_7c15);
     for byte in name.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    hash ^= hash >> 29;
-    if dtype == DType::Bool { (hash % 2) as f64 } else { (hash % 7) as f64 - 3.0 }
+    hash ^ (hash >> 29)
 }
 
 /// An array with these elements, converted as Rust's `as` does.
@@ -122,5 +131,7 @@ mod tests {
         assert!((-3..=3).all(|wanted| all.contains(&f64::from(wanted))));
         let other = Fill::Small.tensor("w", DType::F32, &[100]).expect("any shape will do");
         assert_ne!(all, numbers(&other));
+        let noise = Fill::Noise.tensor("x", DType::F32, &[100]).expect("any shape will do");
+        assert!(numbers(&noise).iter().all(|x| x.abs() <= 1.0 && x.fract() != 0.0));
     }
 }

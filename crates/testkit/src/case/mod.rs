@@ -17,7 +17,7 @@
 //!
 //! | directive | meaning |
 //! |---|---|
-//! | `case IDS title` | starts a case; `IDS` are its ids divided by commas |
+//! | `case IDS title` | starts a case; `IDS` are the rows it covers, divided by commas, or `-` (`tests/rows.rs`) |
 //! | `for V = 1 2 3` | a variable and its values; several make all combinations |
 //! | `mesh m.axis=EXPR ...` | as `--mesh` |
 //! | `size dim=EXPR ...` | as `--size`; several sets of sizes are divided by ` \| ` |
@@ -29,21 +29,21 @@
 //! | `pieces P: y = [2,3] [1,3] -` | the shape of each device's piece; `-` holds nothing |
 //! | `holds P: y = [0,1] [2] []` | the elements of each device's piece, row-major |
 //! | `peak P: EXPR` | at most so many bytes on a device |
-//! | `says P: text` | a note, origin, cause or alternative of the report contains the text |
+//! | `says P: text` | a note, origin, cause or alternative of the report contains the text, on more than one device |
 //! | `only P,..` | run these placements; without it all |
 //! | `error CODE [text]` | reading or planning fails with this code and text |
 //!
 //! `PLAN` is `nothing`, or items joined by ` + `, alternatives joined by ` or `. An item is
 //! `[EXPR times] KIND VALUE` with, after it, any of `steps EXPR`, `group EXPR`, `bytes EXPR` (the most of one
 //! device), `total EXPR`, `axes a,b`, `via WAY`; `EXPR` is explained in [`expression`].
-//! `FILL` is `arange`, `mod N`, `all NUMBER`, or numbers in brackets.
+//! `FILL` is `arange`, `mod N`, `noise`, `all NUMBER`, or numbers in brackets.
 
 pub mod expect;
 pub mod expression;
 pub mod fill;
 mod run;
 
-pub use run::{Outcome, run_case_file, run_cases};
+pub use run::{Meshes, Outcome, run_case_file, run_cases};
 
 use expect::{Expected, Limit};
 use expression::Variables;

@@ -8,8 +8,8 @@ use shardweave_compiler::compile::{self, Plan, compile};
 use shardweave_compiler::diagnostic::{Diagnostic, Diagnostics};
 use shardweave_compiler::file::{AxisSize, WeaveFile, parse_file};
 use shardweave_compiler::id::Id;
-use shardweave_compiler::layout::IndexSet;
-use shardweave_compiler::mesh::DeviceId;
+use shardweave_compiler::layout::{Factor, IndexSet};
+use shardweave_compiler::mesh::{Axis, DeviceId, Mesh};
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes, ValueId};
 use shardweave_runtime::reference::Values;
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What became of the cases of a file.
 #[derive(Debug)]
@@ -36,17 +37,27 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// On which meshes cases run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meshes {
+    /// Those of the case.
+    AsWritten,
+    /// Every axis has size 1, unless its mesh lists devices: values stay right and nothing moves. Cases
+    /// that have to be wrong, or that give the pieces of more devices, are left out.
+    OfOneDevice,
+}
+
 /// Runs all cases of a file. A file that is not well formed is a failure too.
-pub fn run_case_file(path: &Path) -> Outcome {
+pub fn run_case_file(path: &Path, meshes: Meshes) -> Outcome {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match std::fs::read_to_string(path) {
-        Ok(text) => run_cases(&name, &text),
+        Ok(text) => run_cases(&name, &text, meshes),
         Err(error) => Outcome { runs: 0, failures: vec![format!("{name}: {error}")] },
     }
 }
 
 /// Runs all cases of a text; `name` is what failures call it.
-pub fn run_cases(name: &str, text: &str) -> Outcome {
+pub fn run_cases(name: &str, text: &str, meshes: Meshes) -> Outcome {
     let mut outcome = Outcome { runs: 0, failures: Vec::new() };
     let file = match CaseFile::parse(text) {
         Ok(file) => file,
@@ -55,15 +66,27 @@ pub fn run_cases(name: &str, text: &str) -> Outcome {
             return outcome;
         }
     };
-    for case in &file.cases {
+    let wanted = |case: &&Case| match meshes {
+        Meshes::AsWritten => true,
+        Meshes::OfOneDevice => case.errors.is_empty() && !gives_pieces(case),
+    };
+    for case in file.cases.iter().filter(wanted) {
         let head = format!("{name}:{} case {} {}", case.line, case.ids, case.title);
         // A panic in one case must not hide the others.
-        let ran = catch_unwind(AssertUnwindSafe(|| run_case(case, &mut outcome, &head)));
+        let ran = catch_unwind(AssertUnwindSafe(|| run_case(case, meshes, &mut outcome, &head)));
         if let Err(payload) = ran {
             outcome.failures.push(format!("{head}: it panics: {}", panic_text(&*payload)));
         }
     }
     outcome
+}
+
+/// Whether a placement says how large the pieces along an axis are.
+fn gives_pieces(case: &Case) -> bool {
+    let file = parse_file(&case.text, &[]).0;
+    let layouts = file.placements.iter().flat_map(|placement| &placement.entries);
+    let mut factors = layouts.flat_map(|entry| entry.layout.cuts().iter().flatten());
+    factors.any(|factor| matches!(factor, Factor::Sizes(..)))
 }
 
 /// What a panic says.
@@ -72,12 +95,13 @@ fn panic_text(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-fn run_case(case: &Case, outcome: &mut Outcome, head: &str) {
+fn run_case(case: &Case, meshes: Meshes, outcome: &mut Outcome, head: &str) {
     for variables in case.combinations() {
         for sizes in &case.size_sets() {
             let at: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let head = format!("{head} [{}]", [&at[..], &[sizes_text(sizes)]].concat().join(" "));
-            if let Err(reason) = run_one(case, &variables, sizes, outcome, &head) {
+            let setting = Setting { case, meshes, variables: &variables };
+            if let Err(reason) = setting.run(sizes, outcome, &head) {
                 outcome.failures.push(format!("{head}: {reason}"));
             }
         }
@@ -88,42 +112,62 @@ fn sizes_text(sizes: &[(String, String)]) -> String {
     sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
 }
 
-fn run_one(
-    case: &Case,
-    variables: &Variables,
-    sizes: &[(String, String)],
-    outcome: &mut Outcome,
-    head: &str,
-) -> Result<(), String> {
-    let axis = |(path, size): &(String, String)| {
-        Ok(AxisSize { path: path.clone(), size: evaluate(size, variables)? })
-    };
-    let axes: Vec<AxisSize> = case.meshes.iter().map(axis).collect::<Result<_, String>>()?;
-    let size = |(name, size): &(String, String)| Ok((name.clone(), evaluate(size, variables)?));
-    let sizes: Vec<(String, u64)> = sizes.iter().map(size).collect::<Result<_, String>>()?;
-    let (file, found) = parse_file(&case.text, &axes);
-    if !case.errors.is_empty() {
-        outcome.runs += 1;
-        return check_errors(case, &all_mistakes(&file, found, &sizes));
+/// A case at some values of its variables.
+#[derive(Clone, Copy)]
+struct Setting<'a> {
+    case: &'a Case,
+    meshes: Meshes,
+    variables: &'a Variables,
+}
+
+impl Setting<'_> {
+    fn run(self, sizes: &[(String, String)], outcome: &mut Outcome, head: &str) -> Result<(), String> {
+        let size = |(name, size): &(String, String)| Ok((name.clone(), evaluate(size, self.variables)?));
+        let sizes: Vec<(String, u64)> = sizes.iter().map(size).collect::<Result<_, String>>()?;
+        let (file, found) = self.read()?;
+        if !self.case.errors.is_empty() {
+            outcome.runs += 1;
+            return check_errors(self.case, &all_mistakes(&file, found, &sizes));
+        }
+        if !found.is_empty() {
+            return Err(format!("{found}"));
+        }
+        check_names(self.case, &file)?;
+        let only = &self.case.only;
+        let wanted = |placement: &&Placement| only.is_empty() || only.contains(&placement.name);
+        for placement in file.placements.iter().filter(wanted) {
+            let program = file.program(&placement.program).expect("a sound file has its program");
+            outcome.runs += 1;
+            let subject = Subject { setting: self, program, placement };
+            let ran = catch_unwind(AssertUnwindSafe(|| subject.run(&sizes)));
+            let ran =
+                ran.unwrap_or_else(|payload| Err(vec![format!("it panics: {}", panic_text(&*payload))]));
+            if let Err(failures) = ran {
+                let told = failures.iter().map(|failure| format!("{head} {}: {failure}", placement.name));
+                outcome.failures.extend(told);
+            }
+        }
+        if file.placements.is_empty() { Err("it has no placement".into()) } else { Ok(()) }
     }
-    if !found.is_empty() {
-        return Err(format!("{found}"));
-    }
-    check_names(case, &file)?;
-    let wanted = |placement: &&Placement| case.only.is_empty() || case.only.contains(&placement.name);
-    for placement in file.placements.iter().filter(wanted) {
-        let program = file.program(&placement.program).expect("a sound file has the program of a placement");
-        outcome.runs += 1;
-        let subject = Subject { case, variables, program, placement };
-        let ran = catch_unwind(AssertUnwindSafe(|| subject.run(&sizes)));
-        let ran = ran.unwrap_or_else(|payload| Err(vec![format!("it panics: {}", panic_text(&*payload))]));
-        if let Err(failures) = ran {
-            outcome
-                .failures
-                .extend(failures.iter().map(|failure| format!("{head} {}: {failure}", placement.name)));
+
+    /// The file, and what is wrong with it.
+    fn read(self) -> Result<(WeaveFile, Diagnostics), String> {
+        let axis = |(path, size): &(String, String)| {
+            Ok(AxisSize { path: path.clone(), size: evaluate(size, self.variables)? })
+        };
+        let axes: Vec<AxisSize> = self.case.meshes.iter().map(axis).collect::<Result<_, String>>()?;
+        let (file, found) = parse_file(&self.case.text, &axes);
+        match self.meshes {
+            Meshes::AsWritten => Ok((file, found)),
+            Meshes::OfOneDevice => {
+                let free = file.meshes.iter().filter(|mesh| mesh.listed_devices().is_none());
+                let path = |mesh: &Arc<Mesh>, axis: &Axis| format!("{}.{}", mesh.name(), axis.name);
+                let paths = free.flat_map(|mesh| mesh.axes().values().map(move |axis| path(mesh, axis)));
+                let axes: Vec<AxisSize> = paths.map(|path| AxisSize { path, size: 1 }).collect();
+                Ok(parse_file(&self.case.text, &axes))
+            }
         }
     }
-    if file.placements.is_empty() { Err("it has no placement".into()) } else { Ok(()) }
 }
 
 /// Everything that is wrong with a file at these sizes.
@@ -186,10 +230,9 @@ fn check_names(case: &Case, file: &WeaveFile) -> Result<(), String> {
     missing.map_or(Ok(()), |name| Err(format!("a directive names `{name}`, which the case does not have")))
 }
 
-/// One placement of a case at some values of its variables.
+/// One placement of a case.
 struct Subject<'a> {
-    case: &'a Case,
-    variables: &'a Variables,
+    setting: Setting<'a>,
     program: &'a Program,
     placement: &'a Placement,
 }
@@ -203,7 +246,14 @@ impl Subject<'_> {
             failures.push(reason);
         }
         let about = |claim: &&Claim| claim.of.is_empty() || claim.of.contains(&self.placement.name);
-        for claim in self.case.claims.iter().filter(about) {
+        if self.setting.meshes == Meshes::OfOneDevice {
+            let found = &plan.report.collectives;
+            if plan.report.devices == 1 && !found.is_empty() {
+                failures.push(super::expect::listed(found));
+            }
+            return if failures.is_empty() { Ok(()) } else { Err(failures) };
+        }
+        for claim in self.setting.case.claims.iter().filter(about) {
             if let Err(reason) = self.check(claim, &plan, values.as_ref()) {
                 failures.push(format!("line {}: {reason}", claim.line));
             }
@@ -212,7 +262,7 @@ impl Subject<'_> {
     }
 
     fn plan_and_run(&self, sizes: &Sizes) -> Result<(Plan, Option<Values>), String> {
-        if self.case.until == Until::Plan {
+        if self.setting.case.until == Until::Plan {
             let plan = compile(self.program, Some(self.placement), sizes, &compile::Options::default());
             return Ok((plan.map_err(|mistakes| mistakes.to_string())?, None));
         }
@@ -231,7 +281,7 @@ impl Subject<'_> {
         let needed = self.program.needed();
         let inputs = self.program.values.iter().filter(|(id, _)| needed[*id] && self.program.is_input(*id));
         let filled = inputs.map(|(id, value)| {
-            let given = self.case.inputs.iter().find(|(name, _)| *name == value.name);
+            let given = self.setting.case.inputs.iter().find(|(name, _)| *name == value.name);
             let fill = given.map_or(&Fill::Small, |(_, fill)| fill);
             Ok((id, fill.tensor(&value.name, value.dtype, &self.shape(id, sizes))?))
         });
@@ -240,7 +290,7 @@ impl Subject<'_> {
 
     /// All answers agree with the reference, so it is enough that the reference is right.
     fn check_outputs(&self, sizes: &Sizes, values: &Values) -> Result<(), String> {
-        for (name, fill) in &self.case.outputs {
+        for (name, fill) in &self.setting.case.outputs {
             let Some(id) = self.program.value(name) else { continue };
             let found = values.get(id).ok_or_else(|| format!("no output needs {name}"))?;
             let wanted = fill.tensor(name, found.dtype(), &self.shape(id, sizes))?;
@@ -258,8 +308,8 @@ impl Subject<'_> {
                 let found = &plan.report.collectives;
                 if found.is_empty() { Ok(()) } else { Err(super::expect::listed(found)) }
             }
-            What::Collectives(expected) => expected.check(&plan.report.collectives, self.variables),
-            What::Placed(..) if plan.report.devices == 1 => Ok(()),
+            What::Collectives(expected) => expected.check(&plan.report.collectives, self.setting.variables),
+            What::Placed(..) | What::Says(_) if plan.report.devices == 1 => Ok(()),
             What::Placed(value, layout) => {
                 let report = plan.report.values.iter().find(|one| one.name == *value);
                 let placed = report.map(|one| one.placed.as_str());
@@ -267,7 +317,8 @@ impl Subject<'_> {
                 if right { Ok(()) } else { Err(format!("{value} is placed {placed:?}")) }
             }
             What::Peak(bytes) => {
-                let (most, peak) = (evaluate(bytes, self.variables)?, plan.report.peak_bytes_per_device);
+                let (most, peak) =
+                    (evaluate(bytes, self.setting.variables)?, plan.report.peak_bytes_per_device);
                 if peak <= most { Ok(()) } else { Err(format!("the peak is {peak}, not at most {most}")) }
             }
             What::Says(text) => match everything_said(plan) {
