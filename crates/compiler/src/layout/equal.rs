@@ -1,6 +1,6 @@
 //! When two layouts are the same: when every device holds the same indices.
 
-use super::{DimCuts, Factor, Layout};
+use super::{CeilPieces, DimCuts, Factor, Layout};
 use crate::id::Id;
 
 impl Layout {
@@ -44,10 +44,7 @@ impl Layout {
     pub fn plain_cuts(&self, dim: usize, size: u64) -> Vec<Factor> {
         let mut plain: Vec<Factor> = Vec::new();
         for factor in &self.cuts[dim] {
-            let factor = match factor {
-                Factor::Stream(steps) => Factor::Local(steps.count(size)),
-                other => other.clone(),
-            };
+            let factor = factor.stored(size);
             let cuts_nothing = match &factor {
                 Factor::Axis(axis) => self.mesh.size(*axis) == 1,
                 Factor::Sizes(_, sizes) => sizes.len() == 1,
@@ -62,13 +59,8 @@ impl Layout {
             plain.pop();
         }
         if let Some(Factor::Sizes(axis, sizes)) = plain.first() {
-            let n = self.mesh.size(*axis);
-            let piece = size.div_ceil(n);
-            let even = (0..n).all(|i| {
-                sizes[i as usize]
-                    == size.min((i + 1).saturating_mul(piece)) - size.min(i.saturating_mul(piece))
-            });
-            if even {
+            let even = CeilPieces::new(size, self.mesh.size(*axis));
+            if even.sizes().eq(sizes.iter().copied()) {
                 plain[0] = Factor::Axis(*axis);
             }
         }

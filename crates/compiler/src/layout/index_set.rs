@@ -1,6 +1,7 @@
 //! Sets of indices along one dim, as sorted intervals, and how two of them overlap.
 
 use std::fmt;
+use std::ops::Range;
 
 /// Indices along one dim: disjoint half-open intervals, sorted, no two touching, none empty.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -96,6 +97,19 @@ impl IndexSet {
             }
         }
         IndexSet { intervals: left }
+    }
+
+    /// How many indices are below a bound.
+    pub fn below(&self, bound: u64) -> u64 {
+        let parts = self.intervals.iter().take_while(|(start, _)| *start < bound);
+        parts.map(|&(start, end)| end.min(bound) - start).sum()
+    }
+
+    /// The indices within a range, counted from its start.
+    pub fn within(&self, range: &Range<u64>) -> IndexSet {
+        let clipped = self.intervals.iter().map(|&(start, end)| (start.max(range.start), end.min(range.end)));
+        let inside = clipped.filter(|(start, end)| start < end);
+        IndexSet::from_blocks(inside.map(|(start, end)| (start - range.start, end - range.start)))
     }
 
     /// Whether the other set has all indices of this one.
@@ -210,6 +224,12 @@ mod tests {
                 assert_eq!(set(a).minus(&set(b)), set(a & !b));
                 assert_eq!(set(a).intersect(&set(b)), set(a & b));
                 assert_eq!(set(a).is_subset(&set(b)), a & !b == 0);
+            }
+            for start in 0..=6_u64 {
+                assert_eq!(set(a).below(start), u64::from((a & ((1 << start) - 1)).count_ones()));
+                for end in start..=6 {
+                    assert_eq!(set(a).within(&(start..end)), set((a & ((1 << end) - 1)) >> start));
+                }
             }
         }
     }

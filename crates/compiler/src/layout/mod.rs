@@ -15,6 +15,7 @@
 //!
 //! Invariants (kept by [`Layout::new`]): a mesh axis stands at most once in a layout, cut or partial.
 
+mod ceil;
 mod equal;
 mod stream;
 mod index_set;
@@ -25,6 +26,7 @@ mod reach;
 mod region;
 mod text;
 
+pub use ceil::CeilPieces;
 pub use index_set::{IndexSet, Overlap, overlap, volume};
 pub use parse::{LayoutScope, Lookup, Writer, parse_layout};
 pub use piece::{DimCuts, Place};
@@ -99,6 +101,23 @@ impl Factor {
     /// Whether the factor is a stream.
     pub fn is_stream(&self) -> bool {
         matches!(self, Factor::Stream(_))
+    }
+
+    /// The factor as it is stored, of a dim of that size: a stream as blocks that stay.
+    pub fn stored(&self, dim_size: u64) -> Factor {
+        match self {
+            Factor::Stream(steps) => Factor::Local(steps.count(dim_size)),
+            other => other.clone(),
+        }
+    }
+
+    /// Pieces of these sizes over an axis, as many as it is long: ceil pieces if that is what they are.
+    pub fn pieces(axis: AxisId, sizes: Vec<u64>) -> Factor {
+        let len = sizes.iter().copied().fold(0, u64::saturating_add);
+        match CeilPieces::new(len, sizes.len() as u64).sizes().eq(sizes.iter().copied()) {
+            true => Factor::Axis(axis),
+            false => Factor::Sizes(axis, sizes.into()),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Which indices a device holds: the one map that everything else is derived from.
 
-use super::{Cuts, Factor, IndexSet, Layout};
+use super::{Factor, IndexSet, Layout};
 use crate::id::Id;
 use crate::mesh::{AxisId, Coords, DeviceId, Mesh};
+use std::ops::Range;
 
 /// A device of a mesh at a step of the loops around it: where a layout is evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -92,12 +93,18 @@ impl DimCuts {
     }
 
     /// All pieces that factors on a mesh make of a dim.
-    pub fn of(factors: &Cuts, mesh: &Mesh, size: u64, steps: &[u64]) -> DimCuts {
+    pub fn of(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[u64]) -> DimCuts {
         let axes: Vec<AxisId> = factors.iter().filter_map(Factor::axis).collect();
         let pieces =
             mesh.coords_over(&axes).map(|coords| held(factors, mesh, size, Place { coords: &coords, steps }));
         let pieces = pieces.collect();
         DimCuts { axes: axes.iter().map(|&axis| (axis, mesh.size(axis))).collect(), pieces }
+    }
+
+    /// The pieces of a window of the dim.
+    pub fn within(&self, range: &Range<u64>) -> DimCuts {
+        let pieces = self.pieces.iter().map(|piece| piece.within(range)).collect();
+        DimCuts { axes: self.axes.clone(), pieces }
     }
 
     /// The axes that decide the piece, in the order of the factors.

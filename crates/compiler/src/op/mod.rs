@@ -14,6 +14,7 @@ mod projection;
 mod space;
 pub mod table;
 mod text;
+mod window;
 mod work;
 
 pub use arguments::unknown_dtype;
@@ -23,6 +24,7 @@ pub use pattern::{Group, Pattern};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
 pub use table::{OpRow, row, row_of};
 pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, usage};
+pub use window::Window;
 pub use work::{product_flops, work};
 
 use crate::dtype::{Combine, DType, Number};

@@ -11,8 +11,11 @@
 //!   n/x, h/y     -> (n h)/x/local(n_x)/y     n_x blocks on each x
 //! ```
 //!
+//! A window of another dim follows the cuts of that dim (see [`window`](super::window)).
+//!
 //! Both guess by these rules and then compare the index sets, so what they return is exact or nothing.
 
+use super::window::{around_window, window_cuts};
 use super::{DimUse, Space, SpaceId};
 use crate::layout::{Cuts, DimCuts, Factor, IndexSet, Layout, Partial};
 use crate::mesh::Mesh;
@@ -30,10 +33,15 @@ impl Space {
 
     fn project_dim(&self, over: &Layout, group: &[SpaceId]) -> Option<Cuts> {
         let parts: Vec<Part<'_>> = self.parts(over.cuts(), group);
-        match &parts[..] {
-            [] => Some(Vec::new()),
-            [part] => Some(part.cuts.clone()),
-            parts => merge(parts, over.mesh()),
+        match (&parts[..], group) {
+            ([], _) => Some(Vec::new()),
+            ([part], [dim]) => match self.window(*dim) {
+                Some((of, range)) => {
+                    window_cuts(&over.cuts()[index(of)], over.mesh(), self.dims[of].size, &range)
+                }
+                None => Some(part.cuts.clone()),
+            },
+            (parts, _) => merge(parts, over.mesh()),
         }
     }
 
@@ -58,13 +66,48 @@ impl Space {
         Layout::new(over.mesh().clone(), cuts, partial.to_vec())
     }
 
-    /// The cuts of the space that a tensor with these cuts asks for (other dims are not cut);
-    /// `None` if a merged dim's cuts do not fall on its parts.
-    pub fn lift(&self, cuts: &[Cuts], mesh: &Arc<Mesh>, groups: &[Vec<SpaceId>]) -> Option<Vec<Cuts>> {
+    /// The cuts of the space that a tensor with these cuts asks for (other dims are not cut): none if a
+    /// merged dim's cuts do not fall on its parts, several if one of its dims is a window. Of a dim that
+    /// has windows only those cuts that its windows can follow.
+    pub fn lift(&self, cuts: &[Cuts], mesh: &Arc<Mesh>, groups: &[Vec<SpaceId>]) -> Vec<Vec<Cuts>> {
+        let Some(exact) = self.lift_all_but_windows(cuts, mesh, groups) else { return Vec::new() };
+        let mut found = vec![exact];
+        for (group, cuts) in groups.iter().zip(cuts) {
+            let Some((of, range)) = group.first().and_then(|&dim| self.window(dim)) else { continue };
+            let size = self.dims[of].size;
+            let cuts: Cuts = cuts.iter().map(|factor| factor.stored(range.end - range.start)).collect();
+            let around = around_window(&cuts, mesh, size, &range);
+            let with = |lifted: &Vec<Cuts>, around: &Cuts| {
+                let mut lifted = lifted.clone();
+                lifted[index(of)].clone_from(around);
+                lifted
+            };
+            found =
+                found.iter().flat_map(|lifted| around.iter().map(|around| with(lifted, around))).collect();
+        }
+        let mut distinct: Vec<Vec<Cuts>> = Vec::new();
+        for mut lifted in found {
+            for dim in self.dims.keys().filter(|&dim| self.has_windows(dim)) {
+                lifted[index(dim)] = self.followed_by_windows(dim, &lifted[index(dim)], mesh);
+            }
+            if !distinct.contains(&lifted) {
+                distinct.push(lifted);
+            }
+        }
+        distinct
+    }
+
+    fn lift_all_but_windows(
+        &self,
+        cuts: &[Cuts],
+        mesh: &Arc<Mesh>,
+        groups: &[Vec<SpaceId>],
+    ) -> Option<Vec<Cuts>> {
         let mut lifted: Vec<Cuts> = vec![Vec::new(); self.dims.len()];
         for (group, cuts) in groups.iter().zip(cuts) {
             match &group[..] {
                 [] => {}
+                [dim] if self.window(*dim).is_some() => {}
                 [dim] => lifted[index(*dim)] = cuts.clone(),
                 dims => {
                     let sizes: Vec<u64> = dims.iter().map(|&d| self.dims[d].size).collect();

@@ -11,13 +11,18 @@
 //!
 //!   dims      s n h, all kept
 //!   operands  x: s (n h)                          result  n s h
+//!
+//! y = slice(x, d -> t, 1, 4)     x[d, e] -> y[t, e]
+//!
+//!   dims      d@0 kept   e kept   t window of d@0 from 1
+//!   operands  x: d@0 e                            result  t e
 //! ```
 //!
 //! Lowering chooses one layout of the space; what each operand must look like and what the result
 //! looks like are its projections. A combined dim that is cut makes the result partial. A whole dim
 //! may not be cut.
 
-use super::{Group, Op, Pattern, atom_sizes};
+use super::{Group, Op, Pattern, Window, atom_sizes};
 use crate::dtype::Combine;
 use crate::id::{Table, id};
 
@@ -35,6 +40,8 @@ pub enum DimUse {
     Combined(Combine),
     /// The operation needs all indices at once.
     Whole,
+    /// The dim is a part of another one.
+    Window(Window),
 }
 
 /// A dim of an iteration space.
@@ -90,46 +97,78 @@ pub fn space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)])
 }
 
 /// Dims with the same name are the same dim, but for the dims that the operation looks up, cuts or
-/// joins: those are dims of their operand alone, spelled `name@operand`.
+/// joins: those are dims of their operand alone, spelled `name@operand`. The smaller of two such dims
+/// is a window of the larger.
 fn named_space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)]) -> Space {
     let mut space = Space::default();
     let in_result = |name: &str| result.iter().any(|(n, _)| n == name);
+    // The dim that operands are put into, and where the next one starts.
+    let mut joined = joined_dim(op, result)
+        .map(|((to, size), start)| Window { of: space.named(to, *size, DimUse::Kept), start });
     for (index, operand) in operands.iter().enumerate() {
-        let dims = operand.iter().enumerate().map(|(position, (name, size))| {
+        let mut dims = Vec::new();
+        for (position, (name, size)) in operand.iter().enumerate() {
             let own = match op {
                 Op::Slice { dim, .. } | Op::Pad { dim, .. } => dim == name,
                 Op::Concat { to } => to == name || !in_result(name),
                 Op::Embedding => index == 1 && position == 0,
                 _ => false,
             };
-            let name = match op {
-                Op::Rename(pairs) => pairs.iter().find(|(from, _)| from == name).map_or(name, |(_, to)| to),
-                _ => name,
-            };
-            let usage = match op {
-                Op::Embedding if own => DimUse::Combined(Combine::Sum),
-                _ if own => DimUse::Whole,
-                Op::ArgMax(d) | Op::Softmax(d) | Op::LogSoftmax(d) if d == name => DimUse::Whole,
-                Op::LayerNorm { dim, .. } | Op::RmsNorm { dim, .. } if dim == name => DimUse::Whole,
-                Op::Reduce(reduce, _) if !in_result(name) => DimUse::Combined(reduce.combine()),
-                _ if in_result(name) => DimUse::Kept,
-                _ => DimUse::Combined(Combine::Sum),
-            };
-            let own_name = own.then(|| format!("{name}@{index}"));
-            vec![space.named(own_name.as_ref().unwrap_or(name), *size, usage)]
-        });
-        let dims = dims.collect();
+            dims.push(vec![if own {
+                let usage = match &mut joined {
+                    Some(window) => {
+                        let here = *window;
+                        window.start = window.start.saturating_add(*size);
+                        DimUse::Window(here)
+                    }
+                    None if matches!(op, Op::Embedding) => DimUse::Combined(Combine::Sum),
+                    None => DimUse::Kept,
+                };
+                space.named(&format!("{name}@{index}"), *size, usage)
+            } else {
+                let name = match op {
+                    Op::Rename(pairs) => {
+                        pairs.iter().find(|(from, _)| from == name).map_or(name, |(_, to)| to)
+                    }
+                    _ => name,
+                };
+                space.named(name, *size, shared_usage(op, name, in_result(name)))
+            }]);
+        }
         space.operands.push(dims);
     }
     for (name, size) in result {
         let usage = match op {
-            Op::Slice { to, .. } | Op::Pad { to, .. } | Op::Concat { to } if to == name => DimUse::Whole,
+            Op::Slice { dim, to, start, .. } if to == name => space
+                .dim(&format!("{dim}@0"))
+                .map_or(DimUse::Kept, |of| DimUse::Window(Window { of, start: *start })),
             _ => DimUse::Kept,
         };
         let id = space.named(name, *size, usage);
         space.result.push(vec![id]);
     }
     space
+}
+
+/// The dim of the result that operands are put into, and at which of its indices the first one starts.
+fn joined_dim<'a>(op: &Op, result: &'a [(String, u64)]) -> Option<(&'a (String, u64), u64)> {
+    let (to, start) = match op {
+        Op::Pad { to, before, .. } => (to, *before),
+        Op::Concat { to } => (to, 0),
+        _ => return None,
+    };
+    Some((result.iter().find(|(name, _)| name == to)?, start))
+}
+
+/// What an operation does with a dim that is the same in all its operands and the result.
+fn shared_usage(op: &Op, name: &str, in_result: bool) -> DimUse {
+    match op {
+        Op::ArgMax(d) | Op::Softmax(d) | Op::LogSoftmax(d) if d == name => DimUse::Whole,
+        Op::LayerNorm { dim, .. } | Op::RmsNorm { dim, .. } if dim == name => DimUse::Whole,
+        Op::Reduce(reduce, _) if !in_result => DimUse::Combined(reduce.combine()),
+        _ if in_result => DimUse::Kept,
+        _ => DimUse::Combined(Combine::Sum),
+    }
 }
 
 /// The pattern names the operands' dims by position, and the result's dims by name.

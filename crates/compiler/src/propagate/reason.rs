@@ -33,6 +33,7 @@ pub(super) fn conflict(question: &Question<'_>, over: &Layout) -> Option<String>
             let Some(dim) = cut_by_axis(&ask.cuts) else { continue };
             let who = name_of(question, ask.who);
             match claims.iter_mut().find(|claim| claim.0 == dim) {
+                Some((_, by)) if by.contains(&who) => {}
                 Some((_, by)) => by.push(who),
                 None => claims.push((dim, vec![who])),
             }

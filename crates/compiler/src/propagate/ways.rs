@@ -166,13 +166,12 @@ impl<'a> Question<'a> {
             let Some(layout) = self.known(k).filter(|layout| layout.mesh().same_grid(mesh)) else {
                 continue;
             };
-            let Some(cuts) = self.space.lift(layout.cuts(), mesh, &self.space.operands[k]) else {
-                continue;
-            };
             // An input's streams only say how it is stored.
             let is_input = matches!(self.apply.operands[k], Operand::Value(v) if self.program.is_input(v));
-            let cuts = if is_input { self.without_streams(cuts) } else { cuts };
-            asks.push(Ask { who: Asker::Operand(k), cuts });
+            for cuts in self.space.lift(layout.cuts(), mesh, &self.space.operands[k]) {
+                let cuts = if is_input { self.without_streams(cuts) } else { cuts };
+                asks.push(Ask { who: Asker::Operand(k), cuts });
+            }
         }
         if let Some(wanted) = self.wanted {
             // On another grid only the result's steps say something.
@@ -180,18 +179,17 @@ impl<'a> Question<'a> {
             let kept = |factor: &&Factor| one_grid || factor.is_stream();
             let wanted: Vec<Cuts> =
                 wanted.cuts().iter().map(|cuts| cuts.iter().filter(kept).cloned().collect()).collect();
-            if let Some(cuts) = self.space.lift(&wanted, mesh, &self.space.result) {
-                asks.push(Ask { who: Asker::Result, cuts });
-            }
+            let lifted = self.space.lift(&wanted, mesh, &self.space.result);
+            asks.extend(lifted.into_iter().map(|cuts| Ask { who: Asker::Result, cuts }));
         }
         for ask in &mut asks {
             for (dim, cuts) in self.space.dims.values().zip(&mut ask.cuts) {
                 match dim.usage {
                     DimUse::Whole => cuts.clear(),
                     DimUse::Combined(_) => {
-                        cuts.iter_mut().for_each(|factor| *factor = stored(factor, dim.size))
+                        cuts.iter_mut().for_each(|factor| *factor = factor.stored(dim.size))
                     }
-                    DimUse::Kept => {}
+                    DimUse::Kept | DimUse::Window(_) => {}
                 }
             }
         }
@@ -200,7 +198,7 @@ impl<'a> Question<'a> {
 
     fn without_streams(&self, cuts: Vec<Cuts>) -> Vec<Cuts> {
         let dims = cuts.into_iter().zip(self.space.dims.values());
-        dims.map(|(cuts, dim)| cuts.iter().map(|factor| stored(factor, dim.size)).collect()).collect()
+        dims.map(|(cuts, dim)| cuts.iter().map(|factor| factor.stored(dim.size)).collect()).collect()
     }
 
     /// The operands in the order in which their claims win ties: weight before bias before input.
@@ -293,18 +291,10 @@ pub(super) struct Ask {
     pub cuts: Vec<Cuts>,
 }
 
-/// A stream as it is stored.
-fn stored(factor: &Factor, size: u64) -> Factor {
-    match factor {
-        Factor::Stream(steps) => Factor::Local(steps.count(size)),
-        other => other.clone(),
-    }
-}
-
 /// Cuts without their streams, and without leading blocks that are the steps of `stream`.
 fn without_blocks(cuts: &Cuts, stream: &Cuts, size: u64) -> Cuts {
     let same_blocks = |(a, b): &(&Factor, &Factor)| {
-        matches!(stored(a, size), Factor::Local(_)) && stored(a, size) == stored(b, size)
+        matches!(a.stored(size), Factor::Local(_)) && a.stored(size) == b.stored(size)
     };
     let steps = stream.iter().zip(cuts).take_while(same_blocks).count();
     cuts[steps..].iter().filter(|factor| !factor.is_stream()).cloned().collect()

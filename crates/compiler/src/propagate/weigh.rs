@@ -111,7 +111,7 @@ impl Question<'_> {
         }
         time_us += result.time_us(cost, steps);
         bytes_total = bytes_total.saturating_add(result.bytes_total());
-        let extents = way.over.largest_piece(&self.space_sizes());
+        let extents = self.space.largest_piece(&way.over);
         time_us += cost.time_us(work(&self.apply.op, self.space, &extents), 0, 0);
         Some(Weighed { way, natural, moves, result, time_us, bytes_total, memory, moved })
     }

@@ -22,11 +22,12 @@ pub(super) fn kernel(
     steps: &Steps,
 ) -> Result<Option<Kernel>, InstantiateError> {
     steps.check(&compute.over)?;
-    let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
-    if compute.over.ndim() != sizes.len() || compute.space.operands.len() != compute.operands.len() {
+    if compute.over.ndim() != compute.space.dims.len()
+        || compute.space.operands.len() != compute.operands.len()
+    {
         return Err(InstantiateError::Broken("the space does not describe the operation".into()));
     }
-    let Some(held) = compute.over.piece_at_step(&sizes, device, steps.running()) else {
+    let Some(held) = compute.space.piece_at_step(&compute.over, device, steps.running()) else {
         return Ok(None);
     };
     let piece = |buffer: BufferId, dims: &[Vec<SpaceId>]| -> Result<Piece, InstantiateError> {

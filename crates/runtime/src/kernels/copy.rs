@@ -4,6 +4,7 @@ use super::tile::{Feed, tiles};
 use super::walk::{Dense, Frame, Loop, Nest};
 use super::wide::{Sink, with_wide};
 use super::{Input, Output};
+use shardweave_compiler::id::Id;
 use shardweave_compiler::op::SpaceId;
 
 /// `rearrange`, `rename`, `broadcast`, `reshard`: the operand in the order of the result.
@@ -24,22 +25,25 @@ pub(super) fn copy(frame: &Frame<'_>, x: &Input<'_>, out: Output<'_>) {
     }
 }
 
-/// `slice(x, d -> t, start, end)`.
+/// `slice(x, d -> t, start, end)`: what is held of the window, out of what is held of the dim.
 pub(super) fn slice(frame: &Frame<'_>, start: u64, x: &Input<'_>, out: Output<'_>) {
     let along = Along::new(frame, 0);
-    let start = start as usize * frame.operands[0].stride(along.operand);
+    let before = frame.held[along.operand.index()].below(start) as usize;
+    let start = before * frame.operands[0].stride(along.operand);
     along.copy(frame, 0, frame.extent(along.result), [0, start], x, out);
 }
 
-/// `pad(x, d -> t, before, after)`: fills 0.
+/// `pad(x, d -> t, before, after)`: fills 0. The operand is a window of the result.
 pub(super) fn pad(frame: &Frame<'_>, before: u64, x: &Input<'_>, out: Output<'_>) {
     let along = Along::new(frame, 0);
     out.bytes.fill(0);
-    let start = before as usize * frame.result.stride(along.result);
+    let before = frame.held[along.result.index()].below(before) as usize;
+    let start = before * frame.result.stride(along.result);
     along.copy(frame, 0, frame.extent(along.operand), [start, 0], x, out);
 }
 
-/// `concat(t, a, b, ...)`.
+/// `concat(t, a, b, ...)`: the operands are windows of the result, one after the other, so their pieces
+/// are too.
 pub(super) fn concat(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>) {
     let mut before = 0;
     for (index, x) in operands.iter().enumerate() {

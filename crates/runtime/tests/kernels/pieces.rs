@@ -46,6 +46,16 @@ fn combinations(ways: &Table<SpaceId, Vec<IndexSet>>, some: impl Fn(SpaceId) -> 
     all
 }
 
+/// Windows hold what is held of the dim that they are a part of.
+fn with_windows(space: &Space, mut held: Vec<IndexSet>) -> Vec<IndexSet> {
+    for dim in space.dims.keys() {
+        if let Some((of, range)) = space.window(dim) {
+            held[dim.index()] = held[of.index()].within(&range);
+        }
+    }
+    held
+}
+
 /// The dims of a value as its piece has them, with what is held.
 fn atoms(space: &Space, dims: &[Vec<SpaceId>], held: &[IndexSet]) -> (Vec<u64>, Vec<IndexSet>) {
     let ids = || dims.iter().flatten();
@@ -182,6 +192,7 @@ impl Cut<'_> {
                         sets[chosen[dim.index()]].clone()
                     })
                     .collect();
+                let held = with_windows(self.space, held);
                 place = atoms(self.space, &self.space.result, &held);
                 let piece_shape: Vec<u64> = place.1.iter().map(IndexSet::count).collect();
                 let piece = self.piece(&held, &piece_shape);
@@ -241,6 +252,7 @@ fn check(seed: u64) -> bool {
                 cut(draw, dim.size)
             }
             DimUse::Kept => cut(draw, dim.size),
+            DimUse::Window(_) => vec![IndexSet::range(0, 0)], // follows the dim that it is a part of
         })
         .collect();
     let stored = if partial { expected.dtype().wide() } else { expected.dtype() };

@@ -8,7 +8,7 @@ use crate::id::Id;
 use crate::instr::{Arg, Compute, Fault, TensorType};
 use crate::layout::{Factor, Partial};
 use crate::mesh::Mesh;
-use crate::op::{DimUse, Op, Passes, SpaceId, passes};
+use crate::op::{DimUse, Op, Passes, Space, SpaceId, passes};
 use crate::program::{CallType, OperandType, infer};
 
 /// Checks a computation inside loops; `operands` are the types of what it works on (none for a
@@ -62,10 +62,34 @@ fn check_space<V>(
     if *space != crate::op::space(&compute.op, &expected, &result.dims) {
         return Err(Fault::new("the space is not that of the operation on these dims"));
     }
-    Ok(())
+    check_windows(&compute.op, space)
 }
 
-/// What an operation needs whole is not cut, and what it combines is not divided into steps.
+/// Windows lie inside their dim, are as long as the operation says, and those of `concat` fill it.
+fn check_windows(op: &Op, space: &Space) -> Result<(), Fault> {
+    let (mut of_dim, mut filled) = (0, 0_u64);
+    for dim in space.dims.keys() {
+        let Some((of, range)) = space.window(dim) else { continue };
+        (of_dim, filled) = (space.dims[of].size, filled.saturating_add(space.dims[dim].size));
+        if range.end > of_dim {
+            let (window, dim) = (&space.dims[dim].name, &space.dims[of].name);
+            return Err(Fault::new(format!("the window `{window}` ends behind the end of `{dim}`")));
+        }
+    }
+    let expected = match op {
+        Op::Slice { start, end, .. } => end.saturating_sub(*start),
+        Op::Pad { before, after, .. } => of_dim.saturating_sub(before.saturating_add(*after)),
+        Op::Concat { .. } => of_dim,
+        _ => return Ok(()),
+    };
+    match filled == expected {
+        true => Ok(()),
+        false => Err(Fault::new(format!("the windows have {filled} indices, not {expected}"))),
+    }
+}
+
+/// What an operation needs whole is not cut; what it combines, or takes a window of, is not divided into
+/// steps.
 fn check_uses<V>(compute: &Compute<V>) -> Result<(), Fault> {
     for (id, dim) in compute.space.dims.iter() {
         let cuts = compute.over.plain_cuts(id.index(), dim.size);
@@ -79,6 +103,14 @@ fn check_uses<V>(compute: &Compute<V>) -> Result<(), Fault> {
                 return Err(Fault::new(format!("dim `{}` is cut, but is needed whole", dim.name)));
             }
             DimUse::Whole => {}
+            DimUse::Window(_) if !cuts.is_empty() => {
+                return Err(Fault::new(format!("dim `{}` is a window, but has cuts of its own", dim.name)));
+            }
+            DimUse::Window(_) => {}
+        }
+        let in_steps = cuts.iter().any(|f| f.step().is_some());
+        if in_steps && compute.space.has_windows(id) {
+            return Err(Fault::new(format!("dim `{}` has windows and is divided into steps", dim.name)));
         }
     }
     Ok(())

@@ -32,11 +32,16 @@ impl Over<'_> {
         })
     }
 
+    /// The factors that cut a dim of the space: a window's are those of the dim that it is a part of.
+    fn cuts(&self, id: SpaceId) -> &[Factor] {
+        let of = self.space.window(id).map_or(id, |(of, _)| of);
+        &self.layout.cuts()[of.index()]
+    }
+
     /// On two grids: device by device.
     fn differs_on(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<DeviceId> {
         let (own, runs) = (ty.layout.mesh(), self.layout.mesh());
-        let factors =
-            group.iter().flat_map(|id| &self.layout.cuts()[id.index()]).chain(&ty.layout.cuts()[dim]);
+        let factors = group.iter().flat_map(|&id| self.cuts(id)).chain(&ty.layout.cuts()[dim]);
         sampled_steps(factors, self.counters).iter().find_map(|steps| {
             let held = DimCuts::new(&ty.layout, dim, ty.dims[dim].1, steps);
             let parts: Vec<Part> = group.iter().map(|&id| Part::new(self, id, steps)).collect();
@@ -51,12 +56,12 @@ impl Over<'_> {
     fn dim_differs(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<DeviceId> {
         let size = ty.dims[dim].1;
         if let [id] = group
+            && self.space.window(*id).is_none()
             && ty.layout.plain_cuts(dim, size) == self.layout.plain_cuts(id.index(), size)
         {
             return None;
         }
-        let factors =
-            || group.iter().flat_map(|id| &self.layout.cuts()[id.index()]).chain(&ty.layout.cuts()[dim]);
+        let factors = || group.iter().flat_map(|&id| self.cuts(id)).chain(&ty.layout.cuts()[dim]);
         let mut axes: Vec<AxisId> = factors().filter_map(Factor::axis).collect();
         axes.sort_unstable();
         axes.dedup();
@@ -79,8 +84,13 @@ struct Part {
 
 impl Part {
     fn new(over: &Over<'_>, id: SpaceId, steps: &[u64]) -> Part {
-        let size = over.space.dims[id].size;
-        Part { size, cuts: DimCuts::new(over.layout, id.index(), size, steps) }
+        let size = |id: SpaceId| over.space.dims[id].size;
+        let cuts = |id: SpaceId| DimCuts::new(over.layout, id.index(), size(id), steps);
+        let cuts = match over.space.window(id) {
+            Some((of, range)) => cuts(of).within(&range),
+            None => cuts(id),
+        };
+        Part { size: size(id), cuts }
     }
 }
 
