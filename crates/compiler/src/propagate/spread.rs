@@ -11,7 +11,7 @@ use crate::cost::Cost;
 use crate::id::Table;
 use crate::layout::{Cuts, Factor, Layout};
 use crate::mesh::Mesh;
-use crate::op::Space;
+use crate::op::{Op, Reduce, Space};
 use crate::placement::Placement;
 use crate::program::{Operand, Program, Sizes, ValueId};
 use std::sync::Arc;
@@ -98,7 +98,9 @@ impl Spread<'_> {
                 continue;
             }
             let mut layout = question.best(self.sizes, self.cost).0.natural;
-            if self.program.outputs.contains(&value) {
+            // A mean is divided once, after its sum is combined: parts would be rounded one by one.
+            let is_mean = matches!(question.apply.op, Op::Reduce(Reduce::Mean, _));
+            if is_mean || self.program.outputs.contains(&value) {
                 layout = layout.combined();
             }
             let sizes: Vec<u64> = self.program.sized_dims(value, self.sizes).iter().map(|d| d.1).collect();
