@@ -9,7 +9,7 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::layout::Lookup;
 use crate::mesh::{Mesh, read_mesh};
 use crate::placement::{KnownProgram, Placement, PlacementScope, read_placement};
-use crate::program::{Program, ReadProgram, read_program};
+use crate::program::{Program, ReadProgram, Unread, read_program};
 use crate::text::{Bookmark, Cursor, Kind, Reported};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -190,7 +190,8 @@ impl Reader {
         self.placements.push(cursor.bookmark());
         cursor.bump();
         cursor.eat_word("strict");
-        if let Kind::Name(name) = cursor.peek().kind {
+        let second_is_for = matches!(cursor.peek_second().kind, Kind::Name("for"));
+        if let (Kind::Name(name), true) = (cursor.peek().kind, second_is_for) {
             let named = Named { span: cursor.peek().span(), thing: Some(()) };
             let mut order = Vec::new();
             define(cursor, "placements", &mut self.placement_names, &mut order, name.to_string(), named);
@@ -238,7 +239,7 @@ impl Reader {
             None => Lookup::Unknown,
             Some(Named { thing: None, .. }) => Lookup::Broken,
             Some(Named { thing: Some(read), .. }) => {
-                Lookup::Found(KnownProgram { program: &read.program, sound: read.sound })
+                Lookup::Found(KnownProgram { program: &read.program, unread: &read.unread })
             }
         };
         let meshes = |name: &str| match self.meshes.get(name) {
@@ -259,7 +260,8 @@ impl Reader {
     fn file(mut self, cursor: &mut Cursor<'_>, placements: Vec<Placement>) -> WeaveFile {
         let meshes = self.mesh_order.iter().filter_map(|name| self.meshes.remove(name)?.thing).collect();
         let programs = self.program_order.iter().filter_map(|name| self.programs.remove(name)?.thing);
-        let programs: Vec<Program> = programs.filter(|read| read.sound).map(|read| read.program).collect();
+        let sound = programs.filter(|read| read.unread == Unread::Nothing);
+        let programs: Vec<Program> = sound.map(|read| read.program).collect();
         for program in &programs {
             warn_unused(cursor, program);
         }

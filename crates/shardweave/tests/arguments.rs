@@ -69,6 +69,30 @@ fn what_does_not_parse_is_json_if_json_is_asked_for() {
 }
 
 #[test]
+fn all_words_that_do_not_parse_are_told() {
+    let bench = Bench::with(TWO);
+    let words = "run p.weave --size s=x e=4 --mesh line.tp=y --bogus 5 6 --link 1 --on moon --json";
+    let ended = bench.run(words).exits(2);
+    assert_eq!(ended.codes(), ["E0901"; 5]);
+    for word in ["s=x", "line.tp=y", "--bogus", "'1'", "moon"] {
+        assert!(ended.stdout.contains(word), "{word}: {}", ended.stdout);
+    }
+    // What lacks because a word was left out is no mistake of its own.
+    assert_eq!(bench.run("compile p.weave --emit nothing --json").exits(2).codes(), ["E0901"]);
+}
+
+#[test]
+fn warnings_are_about_the_chosen_program() {
+    let bench = Bench::with(
+        "program p {\n input x: f32[s]\n unused = neg(x)\n output x\n}\nprogram q {\n input x: f32[s]\n output x\n}\n",
+    );
+    bench.run("explain p.weave --program q --size s=2").exits(0);
+    let warned = bench.run("explain p.weave --program p --size s=2").exits(0);
+    assert!(warned.stderr.contains("`unused`"), "{}", warned.stderr);
+    assert!(bench.run("check p.weave").exits(0).stderr.contains("`unused`"));
+}
+
+#[test]
 fn help_and_version_are_no_mistake() {
     let bench = Bench::new();
     for (words, says) in [

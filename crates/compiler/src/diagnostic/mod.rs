@@ -174,6 +174,14 @@ impl Diagnostics {
         self.warnings.extend(other.warnings);
     }
 
+    /// The same without the warnings whose place is in a part of the text.
+    #[must_use]
+    pub fn without_warnings_in(mut self, part: Span) -> Diagnostics {
+        let inside = |place: Span| part.start <= place.start && place.end <= part.end;
+        self.warnings.retain(|warning| !warning.place.is_some_and(inside));
+        self
+    }
+
     /// The same in the order of their places; those without a place come first.
     #[must_use]
     pub fn in_text_order(mut self) -> Diagnostics {

@@ -28,6 +28,7 @@ impl FromStr for Mesh {
 /// Reads a mesh from `mesh` to its `}` or list of devices; also gives the place of its name. Newlines
 /// inside the braces divide axes as commas do.
 pub(crate) fn read_mesh(cursor: &mut Cursor<'_>) -> Result<(Mesh, Span), Reported> {
+    let before = cursor.mistakes();
     cursor.expect_word("mesh")?;
     let (name, name_span) = cursor.name("the name of a mesh")?;
     let opened = cursor.expect("{")?;
@@ -39,10 +40,11 @@ pub(crate) fn read_mesh(cursor: &mut Cursor<'_>) -> Result<(Mesh, Span), Reporte
             return Err(cursor.report(Diagnostic::at(Code::Syntax, opened, message)));
         }
         axes.push(axis(cursor)?);
-        let line = cursor.peek().start;
+        let newline = cursor.peek().kind == Kind::Newline;
+        cursor.skip_newlines();
         let comma = cursor.eat(",").is_some();
         cursor.skip_newlines();
-        if !comma && cursor.peek().start == line && !cursor.at("}") {
+        if !comma && !newline && !cursor.at("}") {
             return Err(cursor.unexpected("`,` or `}`"));
         }
     }
@@ -50,6 +52,9 @@ pub(crate) fn read_mesh(cursor: &mut Cursor<'_>) -> Result<(Mesh, Span), Reporte
         Some(_) => Some(cursor.list("[", "]", |c| c.count("the number of a device").map(|n| n.0))?),
         None => None,
     };
+    if cursor.mistakes() > before {
+        return Err(Reported);
+    }
     let mesh = Mesh::new(name, axes, devices).map_err(|error| {
         let mistake = Diagnostic::at(error.code(), name_span, format!("in mesh {}, {error}", quote(name)));
         cursor.report(mistake.help(error.help()))
@@ -57,10 +62,12 @@ pub(crate) fn read_mesh(cursor: &mut Cursor<'_>) -> Result<(Mesh, Span), Reporte
     Ok((mesh, name_span))
 }
 
-/// `tp = 4`
+/// `tp = 4`. A name that cannot be is told, and reading goes on.
 fn axis(cursor: &mut Cursor<'_>) -> Result<(String, u64), Reported> {
     let (name, span) = cursor.name("the name of an axis or `}`")?;
-    check_name("an axis", name, span).map_err(|mistake| cursor.report(mistake))?;
+    if let Err(mistake) = check_name("an axis", name, span) {
+        cursor.report(mistake);
+    }
     cursor.expect("=")?;
     let (size, _) = cursor.count("the size of an axis")?;
     Ok((name.to_string(), size))
@@ -108,8 +115,10 @@ mod tests {
         ] {
             assert_eq!(read(text).expect(text).to_string(), text);
         }
-        let lines = read("mesh m {\n a = 2 # rows\n\n b = 3,\n}\n").expect("braces may span lines");
-        assert_eq!(lines.to_string(), "mesh m { a = 2, b = 3 }");
+        for text in ["mesh m {\n a = 2 # rows\n\n b = 3,\n}\n", "mesh m { a = 2\n , b = 3 }"] {
+            let lines = read(text).expect("braces may span lines");
+            assert_eq!(lines.to_string(), "mesh m { a = 2, b = 3 }");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Entry, Overlap, Placement};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::layout::{LayoutScope, Lookup, Writer, parse_layout};
 use crate::mesh::Mesh;
-use crate::program::{Program, ValueId};
+use crate::program::{Program, Unread, ValueId};
 use crate::text::{Cursor, Kind, Reported, check_name, closest};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub(crate) struct KnownProgram<'a> {
     /// The program, as far as it could be read.
     pub program: &'a Program,
-    /// Whether it has no mistake; else a name that it lacks may be one that could not be read.
-    pub sound: bool,
+    /// What could not be read of it.
+    pub unread: &'a Unread,
 }
 
 /// What placements are read against.
@@ -34,7 +34,7 @@ pub fn parse_placement(
     meshes: &[Arc<Mesh>],
 ) -> Result<Placement, Diagnostics> {
     let find_program = |name: &str| match name == program.name {
-        true => Lookup::Found(KnownProgram { program, sound: true }),
+        true => Lookup::Found(KnownProgram { program, unread: &Unread::Nothing }),
         false => Lookup::Unknown,
     };
     let find_mesh = |name: &str| match meshes.iter().find(|mesh| mesh.name() == name) {
@@ -63,12 +63,7 @@ pub(crate) fn read_placement(
 ) -> Result<Placement, Reported> {
     let before = cursor.mistakes();
     let start = cursor.expect_word("placement")?;
-    let strict = cursor.eat_word("strict").is_some();
-    let (name, name_span) = cursor.name("the name of a placement")?;
-    if let Err(mistake) = check_name("a placement", name, name_span) {
-        cursor.report(mistake);
-    }
-    cursor.expect_word("for")?;
+    let (strict, name) = head(cursor)?;
     let (program_name, program_span) = cursor.name("the name of a program")?;
     cursor.expect_word("on")?;
     let (mesh_name, mesh_span) = cursor.name("the name of a mesh")?;
@@ -99,18 +94,33 @@ pub(crate) fn read_placement(
         Reader { scope, program, mesh: mesh.clone(), values, entries: Vec::new(), seen: BTreeMap::new() };
     reader.body(cursor, name, opened);
     match (program, mesh) {
-        (Some(KnownProgram { sound: true, .. }), Some(mesh)) if cursor.mistakes() == before => {
+        (Some(KnownProgram { unread: Unread::Nothing, .. }), Some(mesh)) if cursor.mistakes() == before => {
             Ok(Placement {
                 name: name.to_string(),
                 program: program_name.to_string(),
                 mesh,
-                strict,
+                strict: strict.is_some(),
                 entries: reader.entries,
                 span: cursor.span_from(start),
             })
         }
         _ => Err(Reported),
     }
+}
+
+/// `strict NAME for`; of `strict for p` the name is `strict`, which no placement can have.
+fn head<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<Span>, &'a str), Reported> {
+    let strict = cursor.eat_word("strict");
+    let (mut name, mut span) = cursor.name("the name of a placement")?;
+    if let (Some(word), "for", false) = (strict, name, cursor.at_word("for")) {
+        (name, span) = ("strict", word);
+    } else {
+        cursor.expect_word("for")?;
+    }
+    if let Err(mistake) = check_name("a placement", name, span) {
+        cursor.report(mistake);
+    }
+    Ok((strict, name))
 }
 
 struct Reader<'a> {
@@ -177,11 +187,12 @@ impl Reader<'_> {
     fn value(&self, cursor: &mut Cursor<'_>, name: &str, span: Span) -> Option<ValueId> {
         let known = self.program?;
         let value = self.values.get(name).copied();
-        if value.is_none() && known.sound {
+        if value.is_none() && !known.unread.may_define(name) {
             let message = format!("program {} has no value {}", quote(&known.program.name), quote(name));
             let mistake = Diagnostic::at(Code::UnknownValue, span, message);
             cursor.report(match closest(name, self.values.keys().copied()) {
                 Some(near) => mistake.help(format!("did you mean `{near}`?")),
+                None if self.values.is_empty() => mistake.help("define it in the program"),
                 None => mistake.help(format!("its values are {}", quote_all(self.values.keys().copied()))),
             });
         }

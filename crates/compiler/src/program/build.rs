@@ -126,8 +126,7 @@ impl ProgramBuilder {
     /// Names a value as an output.
     pub fn output(&mut self, value: ValueId, span: Span) -> Result<(), Diagnostic> {
         if std::mem::replace(&mut self.is_output[value], true) {
-            let message = format!("{} is named as output twice", quote(&self.program.values[value].name));
-            return Err(Diagnostic::at(Code::DuplicateOutput, span, message).help("name it once"));
+            return Err(output_twice(&self.program.values[value].name, span));
         }
         self.program.outputs.push(value);
         Ok(())
@@ -162,7 +161,8 @@ impl ProgramBuilder {
         id
     }
 
-    fn check_name(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
+    /// Whether a new value may have the name.
+    pub(super) fn check_name(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
         check_name("a value", name, span)?;
         match self.values.get(name) {
             None => Ok(()),
@@ -201,6 +201,12 @@ impl ProgramBuilder {
         }
         Ok(id)
     }
+}
+
+/// A value is named as output a second time.
+pub(super) fn output_twice(name: &str, span: Span) -> Diagnostic {
+    let message = format!("{} is named as output twice", quote(name));
+    Diagnostic::at(Code::DuplicateOutput, span, message).help("name it once")
 }
 
 fn operand_type(program: &Program, operand: Operand) -> OperandType<'_> {

@@ -26,7 +26,7 @@ pub use build::{DimText, NewApply, ProgramBuilder};
 pub use check::MOST_BYTES;
 pub use infer::{CallType, MOST_DIMS, OperandType, ResultType, infer};
 pub use parse::parse_program;
-pub(crate) use parse::{ReadProgram, read_program};
+pub(crate) use parse::{ReadProgram, Unread, read_program};
 pub use sizes::{SizeBinder, SizeSource, Sizes};
 
 use crate::diagnostic::Span;

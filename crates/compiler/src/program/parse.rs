@@ -1,6 +1,6 @@
 //! Programs from text.
 
-use super::build::{DimText, NewApply, ProgramBuilder};
+use super::build::{DimText, NewApply, ProgramBuilder, output_twice};
 use super::{Operand, Program};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
@@ -13,8 +13,30 @@ use std::str::FromStr;
 pub(crate) struct ReadProgram {
     /// The program; sound only if no mistake was found in it.
     pub program: Program,
-    /// Whether no mistake was found.
-    pub sound: bool,
+    /// What it has beside that.
+    pub unread: Unread,
+}
+
+/// What could not be read of a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Unread {
+    /// Nothing: no mistake was found.
+    Nothing,
+    /// The definitions of these values.
+    Values(BTreeSet<String>),
+    /// Statements that do not even say which value they define.
+    Statements,
+}
+
+impl Unread {
+    /// Whether a value that the program lacks may be one that could not be read.
+    pub fn may_define(&self, value: &str) -> bool {
+        match self {
+            Unread::Nothing => false,
+            Unread::Values(names) => names.contains(value),
+            Unread::Statements => true,
+        }
+    }
 }
 
 /// Reads a program from `program` to its `}`. Mistakes are in the cursor's list; `Err` if the program
@@ -27,6 +49,7 @@ pub(crate) fn read_program(cursor: &mut Cursor<'_>) -> Result<ReadProgram, Repor
     let mut reader = Reader {
         builder: ProgramBuilder::new(name, name_span),
         broken: BTreeSet::new(),
+        nameless: 0,
         outputs: Vec::new(),
     };
     cursor.skip_newlines();
@@ -50,10 +73,14 @@ pub(crate) fn read_program(cursor: &mut Cursor<'_>) -> Result<ReadProgram, Repor
     {
         cursor.report(mistake);
     }
+    let unread = match (cursor.mistakes() == before, reader.nameless) {
+        (true, _) => Unread::Nothing,
+        (false, 0) => Unread::Values(reader.broken),
+        (false, _) => Unread::Statements,
+    };
     let mut program = reader.builder.unfinished();
     program.span = span;
-    let sound = cursor.mistakes() == before;
-    Ok(ReadProgram { program, sound })
+    Ok(ReadProgram { program, unread })
 }
 
 /// Reads a text that is one program.
@@ -84,6 +111,8 @@ struct Reader<'a> {
     builder: ProgramBuilder,
     /// Values whose definition has a mistake: uses of them are not reported again.
     broken: BTreeSet<String>,
+    /// How many statements do not say which value they define.
+    nameless: usize,
     /// Outputs are looked up at the end: they may be named before they are defined.
     outputs: Vec<(&'a str, Span)>,
 }
@@ -96,7 +125,10 @@ impl<'a> Reader<'a> {
             Kind::Name("input") if second_is_name => self.input(cursor),
             Kind::Name("output") if second_is_name => self.output(cursor),
             Kind::Name(_) => self.apply(cursor),
-            _ => Err(cursor.unexpected("`input`, `output`, `name = operation(...)` or `}`")),
+            _ => {
+                self.nameless += 1;
+                Err(cursor.unexpected("`input`, `output`, `name = operation(...)` or `}`"))
+            }
         }
     }
 
@@ -131,10 +163,12 @@ impl<'a> Reader<'a> {
     }
 
     fn resolve_outputs(&mut self, cursor: &mut Cursor<'_>) {
+        let mut broken = BTreeSet::new();
         for (name, span) in std::mem::take(&mut self.outputs) {
             let named = match self.builder.value(name) {
                 Some(value) => self.builder.output(value, span),
-                None if self.broken.contains(name) => Ok(()),
+                None if self.broken.contains(name) && broken.insert(name) => Ok(()),
+                None if self.broken.contains(name) => Err(output_twice(name, span)),
                 None => Err(self.unknown(name, span)),
             };
             if let Err(mistake) = named {
@@ -146,7 +180,11 @@ impl<'a> Reader<'a> {
     /// `y = operation(...) -> [dims]`
     fn apply(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reported> {
         let (name, span) = cursor.name("the name of a value")?;
-        let read = cursor.expect("=").and_then(|_| self.call(cursor, name, span));
+        if cursor.expect("=").is_err() {
+            self.nameless += 1;
+            return Err(Reported);
+        }
+        let read = self.call(cursor, name, span);
         self.note(name, read)
     }
 
@@ -177,9 +215,9 @@ impl<'a> Reader<'a> {
             None => None,
         };
         if uses_broken {
-            // Nothing can be said about this value either, and nothing new is wrong.
+            // Nothing can be said about this value either, but for its name.
             self.broken.insert(name.to_string());
-            return Ok(());
+            return self.builder.check_name(name, span).map_err(|mistake| cursor.report(mistake));
         }
         let operands =
             call.operands.into_iter().filter_map(|(operand, place)| Some((operand?, place))).collect();

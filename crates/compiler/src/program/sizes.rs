@@ -79,13 +79,21 @@ pub struct SizeBinder<'p> {
     pub(super) known: Table<DimId, Option<(u64, SizeSource)>>,
     pub(super) needed: Table<ValueId, bool>,
     pub(super) found: Diagnostics,
+    /// Inputs whose array does not have their dims: that is what is wrong with their sizes.
+    misshapen: Vec<ValueId>,
 }
 
 impl<'p> SizeBinder<'p> {
     /// Starts with the sizes that the program fixes.
     pub fn new(program: &'p Program) -> SizeBinder<'p> {
         let fixed = program.dims.values().map(|dim| dim.fixed.map(|size| (size, SizeSource::Program)));
-        SizeBinder { program, known: fixed.collect(), needed: program.needed(), found: Diagnostics::new() }
+        SizeBinder {
+            program,
+            known: fixed.collect(),
+            needed: program.needed(),
+            found: Diagnostics::new(),
+            misshapen: Vec::new(),
+        }
     }
 
     /// Gives a dim a size; the first source wins, a second that disagrees is a mistake.
@@ -137,6 +145,7 @@ impl<'p> SizeBinder<'p> {
             );
             let mistake = Diagnostic::at(Code::InputShape, value.span, message);
             self.found.push(mistake.help("give an array with one size for each dim of the input"));
+            self.misshapen.push(input);
             return;
         }
         let (from, shape): (Arc<str>, Arc<[u64]>) = (from.into(), shape.into());
@@ -165,13 +174,22 @@ impl<'p> SizeBinder<'p> {
     pub fn finish(mut self) -> Result<Sizes, Diagnostics> {
         // What does not follow because of a mistake is not missing as well.
         let followed = self.derive();
-        let missing = self.missing();
+        let mut missing = self.missing();
+        missing.retain(|dim| self.is_asked_for(*dim));
         if !missing.is_empty() && followed {
             self.found.push(self.missing_sizes(&missing));
         }
         self.check();
         let sizes = self.known.values().map(|known| known.as_ref().map(|(size, _)| *size)).collect();
         self.found.in_text_order().finish(Sizes::new(sizes))
+    }
+
+    /// Whether a size that lacks is to be given, and is not the consequence of an array that does not fit:
+    /// what is a dim of other inputs only.
+    fn is_asked_for(&self, dim: DimId) -> bool {
+        let has = |input: ValueId| self.program.values[input].dims.contains(&dim);
+        let mut inputs = self.program.values.keys().filter(|&value| self.program.is_input(value));
+        self.misshapen.is_empty() || (inputs.any(has) && !self.misshapen.iter().any(|&input| has(input)))
     }
 
     fn missing_sizes(&self, missing: &[DimId]) -> Diagnostic {

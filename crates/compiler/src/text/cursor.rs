@@ -302,7 +302,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes over the rest of a definition: past its `}`, or to a line that starts another one.
+    /// Goes over the rest of a definition: past its `}` and what follows on that line, or to where another
+    /// one starts.
     pub fn skip_definition(&mut self) {
         self.depth = 0;
         self.line_inside = None;
@@ -311,7 +312,7 @@ impl<'a> Cursor<'a> {
             match self.token.kind {
                 Kind::End => return,
                 Kind::Mark("{") => braces += 1,
-                Kind::Mark("}") if braces <= 1 => return self.raw_bump(),
+                Kind::Mark("}") if braces <= 1 => return self.skip_line(),
                 Kind::Mark("}") => braces -= 1,
                 Kind::Newline => {
                     self.raw_bump();
@@ -324,6 +325,16 @@ impl<'a> Cursor<'a> {
             }
             self.raw_bump();
         }
+    }
+
+    /// Goes to the end of the line, past what is in `()` and `[]`, or to a definition.
+    fn skip_line(&mut self) {
+        self.raw_bump();
+        while !matches!(self.token.kind, Kind::End | Kind::Newline) && !self.at_definition() {
+            self.bump();
+        }
+        self.depth = 0;
+        self.line_inside = None;
     }
 
     /// Whether the next two tokens start a mesh, program or placement.

@@ -1,10 +1,12 @@
 //! The command line: what can be typed, and how it is read.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shardweave_compiler::compile::Options;
 use shardweave_compiler::cost::Cost;
 use shardweave_compiler::file::AxisSize;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -20,9 +22,50 @@ pub struct Cli {
 const SEVERAL: [&str; 5] = ["--size", "--mesh", "--input", "--weights", "--output"];
 
 impl Cli {
-    /// Reads the words of the command line.
-    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(spread(words))
+    /// Reads the words of the command line. A word that does not parse is left out and the rest read
+    /// again, so that all such words are told.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Vec<clap::Error>> {
+        let mut words = spread(words);
+        let mut errors = Vec::new();
+        loop {
+            let error = match Cli::try_parse_from(&words) {
+                Ok(cli) if errors.is_empty() => return Ok(cli),
+                Ok(_) => return Err(errors),
+                Err(error) => error,
+            };
+            let wrong = wrong_words(&words, &error);
+            // What lacks may lack because of what was left out.
+            if errors.is_empty() || wrong.is_some() {
+                errors.push(error);
+            }
+            match wrong {
+                Some(wrong) => drop(words.drain(wrong)),
+                None => return Err(errors),
+            }
+        }
+    }
+}
+
+/// Which words an error is about: a flag that there is not and what may be its values, or a flag and its
+/// value.
+fn wrong_words(words: &[OsString], error: &clap::Error) -> Option<Range<usize>> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let flag = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let at = words.iter().position(|word| word == flag)?;
+            let values = words[at + 1..].iter().take_while(|word| !ends_values(&word.to_string_lossy()));
+            Some(at..at + 1 + values.count())
+        }
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            let value = text(ContextKind::InvalidValue)?;
+            let at = words.windows(2).position(|pair| pair[0] == flag && pair[1] == value)?;
+            Some(at..at + 2)
+        }
+        _ => None,
     }
 }
 
@@ -84,7 +127,8 @@ impl Command {
         sizes.iter().map(|axis| AxisSize { path: axis.name.clone(), size: axis.size }).collect()
     }
 
-    fn plan_args(&self) -> Option<&PlanArgs> {
+    /// What to plan; `check` plans nothing.
+    pub fn plan_args(&self) -> Option<&PlanArgs> {
         match self {
             Command::Check(_) => None,
             Command::Explain(args) => Some(&args.target),

@@ -83,8 +83,7 @@ fn bind_sizes(
         Ok(sizes) => Some(sizes),
         Err(told) => {
             // Sizes that only lack because an array could not be had are told by what is wrong with it.
-            let because =
-                !found.is_empty() || told.errors().iter().any(|mistake| mistake.code == Code::InputShape);
+            let because = !found.is_empty();
             for mistake in told.errors() {
                 if !(because && mistake.code == Code::SizeMissing) {
                     found.push(mistake.clone());

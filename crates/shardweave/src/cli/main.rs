@@ -19,6 +19,7 @@ mod targets;
 mod trace;
 
 use args::{Cli, Command, Format};
+use choose::choose;
 use exit::Exit;
 use render::Source;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match Cli::read(std::env::args_os()) {
         Ok(cli) => run(&cli.command).into(),
-        Err(error) => render::unparsed(&error).into(),
+        Err(errors) => render::unparsed(&errors).into(),
     }
 }
 
@@ -69,13 +70,20 @@ fn run_on(
     if !found.is_empty() {
         return Err(found);
     }
-    source.tell(&found, Format::Text, Exit::Fine);
+    source.tell(&of_the_choice(command, file, found), Format::Text, Exit::Fine);
     match command {
         Command::Check(args) => commands::check::run(args, file),
         Command::Explain(args) => commands::explain::run(args, file),
         Command::Compile(args) => commands::compile::run(args, file),
         Command::Run(args) => commands::run::run(args, file),
     }
+}
+
+/// Warnings without those about programs that are not the chosen one.
+fn of_the_choice(command: &Command, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
+    let Some(Ok(choice)) = command.plan_args().map(|args| choose(file, args)) else { return found };
+    let others = file.programs.iter().filter(|program| program.name != choice.program.name);
+    others.fold(found, |found, program| found.without_warnings_in(program.span))
 }
 
 /// The file's bytes; one more than may be, if there are more.

@@ -112,13 +112,16 @@ impl Canvas<'_> {
             return general(told, (kind, color), &self.excerpt(place));
         }
         let marked = |span: Span| (self.name, mark(self.text, span));
+        // Labels in the order of their lines are drawn below one title; others would each get the title,
+        // and with it the place, of the first.
+        let label = |span: Span| Label::new(marked(span)).with_order(self.line_number(span));
         let mut report = Report::build(ReportKind::Custom(kind, color), marked(place))
             .with_code(told.code)
             .with_message(&told.message)
             .with_config(Config::new().with_index_type(IndexType::Byte))
-            .with_label(Label::new(marked(place)).with_message("here").with_color(color));
+            .with_label(label(place).with_message("here").with_color(color));
         for (span, says) in &told.related {
-            report = report.with_label(Label::new(marked(*span)).with_message(says).with_color(Color::Cyan));
+            report = report.with_label(label(*span).with_message(says).with_color(Color::Cyan));
         }
         if let Some(help) = &told.help {
             report = report.with_help(help);
@@ -129,6 +132,11 @@ impl Canvas<'_> {
             .write((self.name, &self.lines), &mut out)
             .expect("memory takes what is written to it");
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    fn line_number(&self, span: Span) -> i32 {
+        let lines = self.text[..mark(self.text, span).start].matches('\n').count();
+        lines.try_into().unwrap_or(i32::MAX)
     }
 
     /// A part of a long line, with a mark under its middle.
@@ -216,6 +224,7 @@ mod tests {
         ] {
             assert!(told.contains(part), "{told}\nlacks {part}");
         }
+        assert_eq!(told.matches("a.weave:").count(), 1, "one place for both lines\n{told}");
         let json = source.errors_json(&mistake.into());
         assert_eq!(
             json.to_string(),

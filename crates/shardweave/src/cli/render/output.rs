@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use clap::error::ErrorKind;
-use serde_json::json;
+use serde_json::{Value, json};
 use shardweave_compiler::diagnostic::{Code, Diagnostic};
 use std::io::{self, Write};
 
@@ -30,35 +30,38 @@ fn write_all(stream: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 /// What `clap` says of arguments that are no command: help and version are what was asked for.
-pub fn unparsed(error: &clap::Error) -> Exit {
-    let text = error.render();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = result(&text.ansi().to_string()); // a closed stdout is no reason to fail
-            Exit::Fine
-        }
-        // The arguments did not parse, so whether JSON is wanted is read off the words.
-        _ if std::env::args_os().any(|word| word == "--json") => {
-            let text = text.to_string();
-            let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
-            let error = json!({
-                "code": Code::Arguments.name(),
-                "file": null,
-                "line": null,
-                "column": null,
-                "message": first.trim_start_matches("error: "),
-                "help": Some(rest.trim()).filter(|rest| !rest.is_empty()),
-            });
-            let _ = result(&json!({ "errors": [error] }).to_string());
-            Exit::Usage
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            message(&text.ansi().to_string());
-            Exit::Usage
-        }
-        _ => {
-            message(&format!("[{}] {}", Code::Arguments, text.ansi()));
-            Exit::Usage
-        }
+pub fn unparsed(errors: &[clap::Error]) -> Exit {
+    if let [asked] = errors
+        && matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+    {
+        let _ = result(&asked.render().ansi().to_string()); // a closed stdout is no reason to fail
+        return Exit::Fine;
     }
+    // The arguments did not parse, so whether JSON is wanted is read off the words.
+    if std::env::args_os().any(|word| word == "--json") {
+        let errors: Vec<Value> = errors.iter().map(unparsed_json).collect();
+        let _ = result(&json!({ "errors": errors }).to_string());
+        return Exit::Usage;
+    }
+    for error in errors {
+        let text = error.render();
+        message(&match error.kind() {
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => text.ansi().to_string(),
+            _ => format!("[{}] {}", Code::Arguments, text.ansi()),
+        });
+    }
+    Exit::Usage
+}
+
+fn unparsed_json(error: &clap::Error) -> Value {
+    let text = error.render().to_string();
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    json!({
+        "code": Code::Arguments.name(),
+        "file": null,
+        "line": null,
+        "column": null,
+        "message": first.trim_start_matches("error: "),
+        "help": Some(rest.trim()).filter(|rest| !rest.is_empty()),
+    })
 }
