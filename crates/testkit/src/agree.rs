@@ -60,24 +60,30 @@ impl fmt::Display for Disagreement {
 /// Compiles and runs a program in every way there is, and compares all answers, and the bytes that were
 /// sent with those that the plan promises.
 pub fn agree(trial: &Trial<'_>) -> Result<Agreed, Disagreement> {
-    let Trial { program, placement, sizes, inputs } = trial;
+    let Trial { program, sizes, inputs, .. } = trial;
+    let (plan, outputs) = backends_agree(trial)?;
+    let values = reference::evaluate(program, sizes, inputs)
+        .map_err(|error| Disagreement::Differs(format!("the reference fails: {error}")))?;
+    compare_with_reference(trial, &outputs, &values).map_err(Disagreement::Differs)?;
+    Ok(Agreed { plan, values })
+}
+
+/// The same without the reference: all backends give the same bits, and send what the plan promises.
+/// Returns the plan and the outputs by name.
+pub fn backends_agree(trial: &Trial<'_>) -> Result<(Plan, Vec<(String, Tensor)>), Disagreement> {
+    let Trial { program, placement, sizes, .. } = trial;
     let plan = compile(program, *placement, sizes, &compile::Options::default());
     let plan = plan.map_err(Disagreement::Compile)?;
     let differs = |what: &str, how: String| Disagreement::Differs(format!("{what}: {how}"));
-    let values = reference::evaluate(program, sizes, inputs)
-        .map_err(|error| differs("the reference fails", error.to_string()))?;
-    let mut first: Option<Vec<(String, Tensor)>> = None;
-    for (name, backend) in [("lockstep", Backend::Lockstep), ("threads", Backend::Threads)] {
+    let run = |name: &str, backend| {
         let (outputs, recording) = run(&plan, trial, backend).map_err(|error| differs(name, error))?;
-        compare_with_reference(trial, &outputs, &values).map_err(|how| differs(name, how))?;
         compare_bytes(&plan, &recording).map_err(|how| differs(name, how))?;
-        match &first {
-            None => first = Some(outputs),
-            Some(first) => same_bits(first, &outputs)
-                .map_err(|output| differs(&output, "lockstep and threads differ in their bits".into()))?,
-        }
-    }
-    Ok(Agreed { plan, values })
+        Ok(outputs)
+    };
+    let outputs = run("lockstep", Backend::Lockstep)?;
+    same_bits(&outputs, &run("threads", Backend::Threads)?)
+        .map_err(|output| differs(&output, "lockstep and threads differ in their bits".into()))?;
+    Ok((plan, outputs))
 }
 
 /// The inputs that a program asks for, by name.

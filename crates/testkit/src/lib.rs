@@ -7,6 +7,7 @@
 //! * [`generate`]: programs, meshes and placements drawn at random, and shrunk when one fails.
 //! * [`agree()`]: the reference, the lockstep executor and the threads give the same numbers, and send the
 //!   bytes that the plan promises.
+//! * [`fuzz`]: any bytes as weave file, compiled form, array file or plan.
 //! * [`forms`]: every form prints and parses back to the same thing.
 #![forbid(unsafe_code)]
 
@@ -14,8 +15,9 @@ pub mod case;
 mod exactness;
 mod agree;
 pub mod forms;
+pub mod fuzz;
 pub mod generate;
 
-pub use agree::{Agreed, Disagreement, Trial, agree};
+pub use agree::{Agreed, Disagreement, Trial, agree, backends_agree};
 pub use case::{Meshes, Outcome, run_case_file, run_cases};
 pub use exactness::{Exactness, exactness};

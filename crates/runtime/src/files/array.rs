@@ -2,6 +2,7 @@
 
 use super::mapped::MappedFile;
 use crate::tensor::{ArraySource, Tensor, byte_count, copy_piece};
+use shardweave_compiler::diagnostic::quote;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::layout::IndexSet;
 use std::fmt;
@@ -97,7 +98,7 @@ impl ArraySource for FileArray {
     fn describe(&self) -> String {
         let file = self.path().display();
         match &self.tensor {
-            Some(tensor) => format!("tensor `{tensor}` of file `{file}`"),
+            Some(tensor) => format!("tensor {} of file `{file}`", quote(tensor)),
             None => format!("file `{file}`"),
         }
     }

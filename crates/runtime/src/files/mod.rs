@@ -36,3 +36,14 @@ fn unreadable(path: &Path, why: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::general(Code::FileRead, format!("file `{}`: {why}", path.display()))
         .help("give a whole `.npy` or `.safetensors` file that can be read")
 }
+
+/// What an error of a reader says, cut short: it may repeat what stands in the file.
+fn short(error: &impl std::fmt::Display) -> String {
+    const MOST: usize = 300;
+    let mut text = error.to_string();
+    if let Some((end, _)) = text.char_indices().nth(MOST) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}

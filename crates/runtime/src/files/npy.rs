@@ -14,7 +14,7 @@ use super::array::{ByteOrder, DimOrder, FileArray, Stored};
 use super::mapped::MappedFile;
 use super::unreadable;
 use crate::tensor::byte_count;
-use shardweave_compiler::diagnostic::{Code, Diagnostic};
+use shardweave_compiler::diagnostic::{Code, Diagnostic, quote};
 use shardweave_compiler::dtype::DType;
 use std::path::Path;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub(super) fn header(dtype: DType, shape: &[u64]) -> Option<Vec<u8>> {
 /// The element type of a typestr such as `<f4`.
 fn element_type(path: &Path, descr: &str) -> Result<(DType, ByteOrder), Diagnostic> {
     let order = if descr.starts_with('>') { ByteOrder::Big } else { ByteOrder::Little };
-    let dtype = match descr.trim_start_matches(['<', '>', '|', '=']) {
+    let dtype = match descr.strip_prefix(['<', '>', '|', '=']).unwrap_or(descr) {
         "f8" => DType::F64,
         "f4" => DType::F32,
         "f2" => DType::F16,
@@ -80,8 +80,9 @@ fn element_type(path: &Path, descr: &str) -> Result<(DType, ByteOrder), Diagnost
         "b1" | "?" => DType::Bool,
         _ => {
             let message = format!(
-                "file `{}` holds elements of numpy's type `{descr}`; only f64 f32 f16 i64 i32 bool can be read",
-                path.display()
+                "file `{}` holds elements of numpy's type {}; only f64 f32 f16 i64 i32 bool can be read",
+                path.display(),
+                quote(descr)
             );
             let raw = descr.ends_with("V2") || descr.contains("bfloat16");
             let help = if raw {
@@ -109,9 +110,11 @@ impl Header {
     fn read(file: &[u8]) -> Result<Header, String> {
         let rest = file.strip_prefix(MAGIC).ok_or("does not start as a `.npy` file does")?;
         let (length, before) = match *rest {
-            [1, _, a, b, ..] => (u64::from(u16::from_le_bytes([a, b])), 4),
-            [2 | 3, _, a, b, c, d, ..] => (u64::from(u32::from_le_bytes([a, b, c, d])), 6),
-            [version, _, ..] if version > 3 => return Err(format!("`.npy` version {version} is not known")),
+            [1, 0, a, b, ..] => (u64::from(u16::from_le_bytes([a, b])), 4),
+            [2 | 3, 0, a, b, c, d, ..] => (u64::from(u32::from_le_bytes([a, b, c, d])), 6),
+            [major, minor, ..] if minor > 0 || !(1..=3).contains(&major) => {
+                return Err(format!("`.npy` version {major}.{minor} is not known"));
+            }
             _ => return Err("ends inside its header".into()),
         };
         let text = usize::try_from(length).ok().and_then(|length| rest[before..].get(..length));
@@ -143,7 +146,7 @@ impl Dict<'_> {
                 "descr" => descr = Some(self.descr()?),
                 "fortran_order" => order = Some(self.order()?),
                 "shape" => shape = Some(self.shape()?),
-                other => return Err(format!("unknown key `{}`", other.escape_debug())),
+                other => return Err(format!("unknown key {}", quote(other))),
             }
             if !self.accept(b',') {
                 self.expect(b'}')?;

@@ -11,9 +11,9 @@
 
 use super::array::{FileArray, Stored};
 use super::mapped::MappedFile;
-use super::unreadable;
+use super::{short, unreadable};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
-use shardweave_compiler::diagnostic::{Code, Diagnostic};
+use shardweave_compiler::diagnostic::{Code, Diagnostic, quote};
 use shardweave_compiler::dtype::DType;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,8 +64,9 @@ impl TensorFile {
         };
         let dtype = from_stored(info.dtype).ok_or_else(|| {
             let message = format!(
-                "tensor `{name}` of file `{}` holds elements of type {}; only f64 f32 bf16 f16 i64 i32 bool \
+                "tensor {} of file `{}` holds elements of type {}; only f64 f32 bf16 f16 i64 i32 bool \
                  can be read",
+                quote(name),
                 self.path().display(),
                 info.dtype
             );
@@ -94,7 +95,8 @@ fn read_header(file: &[u8]) -> Result<(Metadata, usize), String> {
     let (text, data) = rest.split_at(length as usize);
     // Copied first: what a mapped file holds may change under a reader that looks twice.
     let text = text.to_vec();
-    let header: Metadata = serde_json::from_slice(&text).map_err(|error| format!("bad header: {error}"))?;
+    let header: Metadata =
+        serde_json::from_slice(&text).map_err(|error| format!("bad header: {}", short(&error)))?;
     if header.data_len() != data.len() {
         return Err(format!(
             "its header describes {} bytes of elements, but {} follow it",

@@ -9,9 +9,9 @@
 use super::array::FileArray;
 use super::mapped::MappedFile;
 use super::safetensors::TensorFile;
-use super::unreadable;
+use super::{short, unreadable};
 use serde::Deserialize;
-use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
+use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics, quote};
 use shardweave_compiler::text::closest;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -69,7 +69,8 @@ impl Weights {
         let (first, second) = (holders.next(), holders.next());
         if let (Some(first), Some(second)) = (first, second) {
             let message = format!(
-                "tensor `{name}` is in two of the weight files: `{}` and `{}`",
+                "tensor {} is in two of the weight files: `{}` and `{}`",
+                quote(name),
                 first.path().display(),
                 second.path().display()
             );
@@ -131,7 +132,7 @@ impl SplitCheckpoint {
         }
         let text = MappedFile::open(index)?.bytes().to_vec();
         let Index { weight_map } = serde_json::from_slice(&text).map_err(|error| {
-            unreadable(index, format_args!("is not an index of a split checkpoint: {error}"))
+            unreadable(index, format_args!("is not an index of a split checkpoint: {}", short(&error)))
         })?;
         let mut found = Diagnostics::new();
         let mut files: BTreeMap<&str, Option<TensorFile>> = BTreeMap::new();
@@ -144,7 +145,7 @@ impl SplitCheckpoint {
         for (tensor, name) in &weight_map {
             let file = files[name.as_str()].as_ref();
             if file.is_some_and(|file| !file.has(tensor)) {
-                let why = format!("says that `{name}` has tensor `{tensor}`, but it has not");
+                let why = format!("says that {} has tensor {}, but it has not", quote(name), quote(tensor));
                 found.push(unreadable(index, why));
             }
         }
@@ -162,7 +163,7 @@ fn beside(index: &Path, name: &str) -> Result<PathBuf, Diagnostic> {
     if name.is_empty() || !Path::new(name).components().all(plain) {
         return Err(unreadable(
             index,
-            format_args!("names `{name}`, which is not a file beside it or below"),
+            format_args!("names {}, which is not a file beside it or below", quote(name)),
         ));
     }
     Ok(index.with_file_name(name))

@@ -28,7 +28,10 @@ impl Fill {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("arange", "") => Ok(Fill::Arange),
             ("noise", "") => Ok(Fill::Noise),
-            ("mod", n) => n.trim().parse().map(Fill::Mod).map_err(|_| format!("`{n}` is no number")),
+            ("mod", n) => match n.trim().parse() {
+                Ok(n) if n > 0 => Ok(Fill::Mod(n)),
+                _ => Err(format!("`{n}` is no number from 1 on")),
+            },
             ("all", n) => number(n).map(Fill::All),
             _ if text.starts_with('[') => {
                 let flat = text.replace(['[', ']'], " ");

@@ -38,11 +38,13 @@
 //! device), `total EXPR`, `axes a,b`, `via WAY`; `EXPR` is explained in [`expression`].
 //! `FILL` is `arange`, `mod N`, `noise`, `all NUMBER`, or numbers in brackets.
 
+mod concrete;
 pub mod expect;
 pub mod expression;
 pub mod fill;
 mod run;
 
+pub use concrete::concrete;
 pub use run::{Meshes, Outcome, run_case_file, run_cases};
 
 use expect::{Expected, Limit};
