@@ -1,19 +1,23 @@
 //! The compiler on one page.
 
 use crate::cost::Cost;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
 use crate::host::HostProgram;
 use crate::local::LocalProgram;
 use crate::placement::{Placement, verify_sizes};
 use crate::program::{Program, Sizes};
 use crate::propagate::Placed;
 use crate::report::Report;
+use std::collections::BTreeSet;
 
 /// What the user chooses besides program, placement and sizes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Options {
     /// What the compiler takes computing and sending to cost.
     pub cost: Cost,
+    /// Inputs that stay bound between runs. Their buffers come first in the arena, in places that follow
+    /// from their own types alone: plans for other sizes of other dims find them where they are.
+    pub constants: BTreeSet<String>,
 }
 
 /// Everything the compiler knows about one program on one mesh at given sizes.
@@ -40,6 +44,7 @@ pub fn compile(
     sizes: &Sizes,
     options: &Options,
 ) -> Result<Plan, Diagnostics> {
+    known_constants(program, &options.constants).finish(())?;
     if let Some(placement) = placement {
         verify_sizes(program, placement, sizes).finish(())?;
     }
@@ -48,16 +53,29 @@ pub fn compile(
     if let Err(fault) = crate::local::verify(&local) {
         panic!("lower: {fault}\n{local}");
     }
-    let host = crate::schedule::run(&local)?;
+    let host = crate::schedule::run(&local, &options.constants)?;
     let report = crate::explain::run(program, placement, sizes, &placed, &local, &host);
     Ok(Plan { program: program.clone(), sizes: sizes.clone(), placed, local, host, report })
+}
+
+/// A constant must be an input.
+fn known_constants(program: &Program, constants: &BTreeSet<String>) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    for name in constants {
+        if !program.value(name).is_some_and(|value| program.is_input(value)) {
+            let program = quote(&program.name);
+            let message = format!("program {program} has no input {}, which is to stay bound", quote(name));
+            found.push(Diagnostic::general(Code::InputUnknown, message));
+        }
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostic::Code;
     use crate::file::parse_file;
+    use crate::host::Role;
 
     #[test]
     fn a_placement_that_does_not_fit_the_sizes_is_a_mistake_and_no_panic() {
@@ -79,5 +97,42 @@ x: s/tp(5, 3)
         assert!(compiled(8).is_ok());
         let mistakes = compiled(9).expect_err("5 and 3 are not 9");
         assert_eq!(mistakes.errors()[0].code, Code::PieceSizes);
+    }
+
+    #[test]
+    fn constants_lie_first_in_places_that_other_sizes_do_not_change() {
+        let text = "mesh line { tp = 2 }
+program p {
+input x: f32[s, e]
+input w: f32[h, e]
+input b: f32[h]
+y = linear(x, w, b)
+z = gelu(y)
+output z
+}
+placement q for p on line {
+w: h/tp
+}";
+        let (file, found) = parse_file(text, &[]);
+        assert!(found.is_empty(), "{found}");
+        let (program, placement) = (&file.programs[0], &file.placements[0]);
+        let host = |s: u64, constants: &[&str]| {
+            let sizes = Sizes::bind(program, [("s", s), ("e", 8), ("h", 6)]).expect("sizes");
+            let constants = constants.iter().map(ToString::to_string).collect();
+            let options = Options { constants, ..Options::default() };
+            compile(program, Some(placement), &sizes, &options).map(|plan| plan.host)
+        };
+        let constants = |s: u64| {
+            let host = host(s, &["w", "b"]).expect("a plan");
+            let buffers = host.buffers.values().filter(|buffer| buffer.bytes > 0);
+            let (kept, others): (Vec<_>, Vec<_>) = buffers.partition(|b| b.role == Role::Constant);
+            let end = kept.iter().map(|buffer| buffer.offset + buffer.bytes).max().expect("two constants");
+            assert!(others.iter().all(|buffer| buffer.offset >= end));
+            kept.iter().map(|buffer| (buffer.name.clone(), buffer.offset)).collect::<Vec<_>>()
+        };
+        assert_eq!(constants(4).len(), 2);
+        assert_eq!(constants(4), constants(1000));
+        let mistakes = host(4, &["y"]).expect_err("y is computed");
+        assert_eq!(mistakes.errors()[0].code, Code::InputUnknown);
     }
 }

@@ -5,6 +5,7 @@ use shardweave_compiler::diagnostic::{Code, Diagnostics};
 use shardweave_compiler::host::{self, parse_host};
 use shardweave_compiler::local::{self, parse_local};
 use shardweave_compiler::schedule;
+use std::collections::BTreeSet;
 
 /// xorshift64*: small, and the same on every machine.
 struct Random(u64);
@@ -128,7 +129,8 @@ fn damaged_local_programs_are_refused_or_can_be_scheduled() {
                     if local::verify(&program).is_ok() {
                         right += 1;
                         // Schedules panics where a pass is wrong; too large is a mistake.
-                        let _ = schedule::run(&program).map(|host| schedule::peak_bytes(&host));
+                        let _ =
+                            schedule::run(&program, &BTreeSet::new()).map(|host| schedule::peak_bytes(&host));
                     }
                 }
             }

@@ -7,6 +7,7 @@ use shardweave_compiler::host::{self, Fault, HostProgram, parse_host};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::local::{self, LocalId, LocalInstr, LocalProgram, parse_local};
 use shardweave_compiler::schedule;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn read(file: &str) -> String {
@@ -65,7 +66,7 @@ fn scheduled_programs_are_right_after_every_pass_and_print() {
     for file in files("local") {
         let local = local_of(&read(&file));
         let mut passes = Vec::new();
-        let host = schedule::run_watched(&local, &mut |pass, program| {
+        let host = schedule::run_watched(&local, &BTreeSet::new(), &mut |pass, program| {
             passes.push(pass);
             host::verify(program).unwrap_or_else(|fault| panic!("{file} after {pass}: {fault}"));
             assert_eq!(host_of(&program.to_string()), *program, "{file} after {pass}");

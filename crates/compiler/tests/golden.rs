@@ -7,6 +7,7 @@ use shardweave_compiler::host::parse_host;
 use shardweave_compiler::local::parse_local;
 use shardweave_compiler::program::Sizes;
 use shardweave_compiler::schedule;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn folder(name: &str) -> PathBuf {
@@ -58,7 +59,7 @@ fn local_programs_are_scheduled_as_before() {
     for name in ["mlp", "pipelined", "kinds"] {
         let text = std::fs::read_to_string(folder("forms").join(format!("{name}.local"))).expect("a form");
         let local = parse_local(&text).unwrap_or_else(|mistakes| panic!("{name}: {mistakes}"));
-        let host = schedule::run(&local).expect("the program is small");
+        let host = schedule::run(&local, &BTreeSet::new()).expect("the program is small");
         golden.check(&format!("schedule/{name}.host"), &host.to_string());
     }
     golden.finish();

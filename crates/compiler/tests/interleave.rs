@@ -19,6 +19,7 @@ use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::schedule;
 use shardweave_compiler::transfer::{Fetch, fetches, identity_of};
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// xorshift64*: small, and the same on every machine.
@@ -405,7 +406,7 @@ fn the_order_of_verified_programs_does_not_matter() {
     }
     for (file, text) in forms("local") {
         let local = parse_local(&text).unwrap_or_else(|mistakes| panic!("{file}: {mistakes}"));
-        let program = schedule::run(&local).expect("the program is small");
+        let program = schedule::run(&local, &BTreeSet::new()).expect("the program is small");
         same_in_every_order(&program, 10).unwrap_or_else(|wrong| panic!("{file}: {wrong}\n{program}"));
     }
 }

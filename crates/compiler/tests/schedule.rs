@@ -6,6 +6,7 @@ use shardweave_compiler::layout::StepId;
 use shardweave_compiler::local::{self, LocalProgram, parse_local};
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::schedule;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 fn form(file: &str) -> LocalProgram {
@@ -66,7 +67,7 @@ fn peak_by_walking(program: &HostProgram) -> u64 {
 #[test]
 fn peak_bytes_are_those_of_a_walk_over_devices_and_steps() {
     for file in ["mlp.local", "pipelined.local", "kinds.local", "uneven.local"] {
-        let host = schedule::run(&form(file)).expect("the program is small");
+        let host = schedule::run(&form(file), &BTreeSet::new()).expect("the program is small");
         let peak = schedule::peak_bytes(&host);
         assert_eq!(peak, peak_by_walking(&host), "{file}");
         assert!(0 < peak && peak <= host.arena, "{file}");
@@ -76,8 +77,8 @@ fn peak_bytes_are_those_of_a_walk_over_devices_and_steps() {
 #[test]
 fn buffers_share_bytes_where_lives_or_devices_part() {
     let local = form("stages.local");
-    let translated = schedule::translate(&local);
-    let placed = schedule::run(&local).expect("the program is small");
+    let translated = schedule::translate(&local, &BTreeSet::new());
+    let placed = schedule::run(&local, &BTreeSet::new()).expect("the program is small");
     // Six values of 64 bytes; each stage has three of them, all alive at once, on its own device.
     assert_eq!((translated.arena, placed.arena), (6 * 64, 3 * 64));
 }
@@ -126,7 +127,7 @@ fn ten_thousand_devices_are_verified_as_one_text() {
     let program = parse_local(&text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let start = std::time::Instant::now();
     local::verify(&program).unwrap_or_else(|fault| panic!("{fault}"));
-    let host = schedule::run(&program).expect("the program is small");
+    let host = schedule::run(&program, &BTreeSet::new()).expect("the program is small");
     host::verify(&host).unwrap_or_else(|fault| panic!("{fault}"));
     let peak = schedule::peak_bytes(&host);
     assert!(0 < peak && peak <= host.arena);
@@ -144,6 +145,6 @@ fn more_bytes_than_can_be_counted_are_a_mistake() {
     text.push_str("  output x0 = %0\n}\n");
     let program = parse_local(&text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     local::verify(&program).unwrap_or_else(|fault| panic!("{fault}"));
-    let mistakes = schedule::run(&program).expect_err("2^64 bytes");
+    let mistakes = schedule::run(&program, &BTreeSet::new()).expect_err("2^64 bytes");
     assert!(mistakes.to_string().contains("more than 2^63"), "{mistakes}");
 }

@@ -15,32 +15,40 @@
 //! by id. This is the usual heuristic for the problem, which is hard; it is within a few percent of the
 //! largest sum of live bytes on layered programs.
 //!
+//! Constants come first and share no bytes with anything else, so that their places follow from their own
+//! types alone: they stay where they are when the next run has other sizes.
+//!
 //! On several streams the text is not the order in which things happen: a free must then be ordered
 //! before the allocations that reuse its bytes, which the verifier checks.
 
-use crate::host::{Action, Buffer, BufferId, HostProgram, MeshPairs};
+use crate::host::{Action, Buffer, BufferId, HostProgram, MeshPairs, Role};
 use crate::id::Table;
 
-/// The program with every buffer in its place.
+/// The program with every buffer in its place: first the constants, then the others above them.
 pub(super) fn place(mut program: HostProgram) -> HostProgram {
     let lives = lives(&program);
     let meshes = MeshPairs::new(&program.buffers);
     let mut order: Vec<BufferId> = program.buffers.keys().collect();
     order.sort_by_key(|&id| (std::cmp::Reverse(program.buffers[id].bytes), id));
-    // By offset, so that the gaps come from below.
-    let mut placed: Vec<BufferId> = Vec::new();
-    let mut arena = 0;
-    for id in order {
-        let in_the_way = |other: &BufferId| lives[id].overlaps(&lives[*other]) && meshes.meet(id, *other);
-        let taken = placed.iter().copied().filter(in_the_way).map(|other| extent(&program.buffers[other]));
-        let bytes = program.buffers[id].bytes;
-        let offset = lowest_gap(taken, bytes);
-        program.buffers[id].offset = offset;
-        arena = arena.max(offset.saturating_add(bytes));
-        let at = placed.partition_point(|&other| program.buffers[other].offset <= offset);
-        placed.insert(at, id);
+    let is_constant = |id: &BufferId| program.buffers[*id].role == Role::Constant;
+    let (constants, others): (Vec<BufferId>, Vec<BufferId>) = order.into_iter().partition(is_constant);
+    program.arena = 0;
+    for ids in [constants, others] {
+        let floor = program.arena;
+        // By offset, so that the gaps come from below.
+        let mut placed: Vec<BufferId> = Vec::new();
+        for id in ids {
+            let in_the_way = |other: &BufferId| lives[id].overlaps(&lives[*other]) && meshes.meet(id, *other);
+            let taken = placed.iter().copied().filter(in_the_way);
+            let taken = taken.map(|other| extent(&program.buffers[other]));
+            let bytes = program.buffers[id].bytes;
+            let offset = lowest_gap(floor, taken, bytes);
+            program.buffers[id].offset = offset;
+            program.arena = program.arena.max(offset.saturating_add(bytes));
+            let at = placed.partition_point(|&other| program.buffers[other].offset <= offset);
+            placed.insert(at, id);
+        }
     }
-    program.arena = arena;
     program
 }
 
@@ -75,9 +83,10 @@ fn extent(buffer: &Buffer) -> (u64, u64) {
     (buffer.offset, buffer.offset.saturating_add(buffer.bytes))
 }
 
-/// The lowest place of so many bytes that meets none of those taken, which come by their start.
-fn lowest_gap(taken: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
-    let mut place = 0_u64;
+/// The lowest place of so many bytes, from `floor` on, that meets none of those taken, which come by their
+/// start.
+fn lowest_gap(floor: u64, taken: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
+    let mut place = floor;
     for (start, end) in taken {
         if place.saturating_add(bytes) <= start {
             break;
@@ -93,7 +102,7 @@ mod tests {
 
     #[test]
     fn gaps_are_filled_from_below() {
-        let gap = |taken: &[(u64, u64)], bytes| lowest_gap(taken.iter().copied(), bytes);
+        let gap = |taken: &[(u64, u64)], bytes| lowest_gap(0, taken.iter().copied(), bytes);
         assert_eq!(gap(&[], 64), 0);
         assert_eq!(gap(&[(0, 64), (128, 192)], 64), 64);
         assert_eq!(gap(&[(0, 64), (128, 192)], 128), 192);

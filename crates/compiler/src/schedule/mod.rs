@@ -24,6 +24,7 @@ pub use translate::translate;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::host::{self, HostProgram};
 use crate::local::LocalProgram;
+use std::collections::BTreeSet;
 
 /// A step from one host program to a better one.
 struct Pass {
@@ -37,12 +38,13 @@ const PASSES: [Pass; 1] = [Pass { name: "buffers", run: buffers::place }];
 /// All buffers together may have so many bytes: offsets and sums then fit in signed 64-bit numbers.
 const MOST_BYTES: u128 = i64::MAX as u128;
 
-/// The program that runs; a mistake if its buffers have more bytes than can be counted.
+/// The program that runs; a mistake if its buffers have more bytes than can be counted. `constants` are
+/// the inputs that stay bound between runs.
 ///
 /// # Panics
 /// If a pass breaks an invariant of the host form: a bug, named with its pass.
-pub fn run(local: &LocalProgram) -> Result<HostProgram, Diagnostics> {
-    run_watched(local, &mut |_, _| {})
+pub fn run(local: &LocalProgram, constants: &BTreeSet<String>) -> Result<HostProgram, Diagnostics> {
+    run_watched(local, constants, &mut |_, _| {})
 }
 
 /// The same; `watch` is shown the program after each pass, with the pass's name.
@@ -51,6 +53,7 @@ pub fn run(local: &LocalProgram) -> Result<HostProgram, Diagnostics> {
 /// As [`run`].
 pub fn run_watched(
     local: &LocalProgram,
+    constants: &BTreeSet<String>,
     watch: &mut dyn FnMut(&'static str, &HostProgram),
 ) -> Result<HostProgram, Diagnostics> {
     let bytes: u128 = local.values.values().map(|value| u128::from(translate::place_bytes(&value.ty))).sum();
@@ -58,7 +61,7 @@ pub fn run_watched(
         let message = format!("the pieces of one device have {bytes} bytes together, more than 2^63");
         return Err(Diagnostic::general(Code::TooLarge, message).into());
     }
-    let mut program = proved("translate", translate(local), watch);
+    let mut program = proved("translate", translate(local, constants), watch);
     for pass in &PASSES {
         program = proved(pass.name, (pass.run)(program), watch);
     }

@@ -22,15 +22,16 @@ use crate::instr::{Arg, Compute, Move, TensorType};
 use crate::local::{LocalId, LocalInstr, LocalProgram};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The host program on one stream, each buffer in a place of its own.
-pub fn translate(local: &LocalProgram) -> HostProgram {
+/// The host program on one stream, each buffer in a place of its own. `constants` are the inputs that stay
+/// bound between runs.
+pub fn translate(local: &LocalProgram, constants: &BTreeSet<String>) -> HostProgram {
     let mut inputs = Vec::new();
     for instr in &local.body {
         if let LocalInstr::Input(id) = instr {
             inputs.push((local.values[*id].name.clone(), buffer_of(*id)));
         }
     }
-    let roles = roles(local, &inputs);
+    let roles = roles(local, &inputs, constants);
     let mut arena = 0_u64;
     let buffers = local.values.iter().map(|(id, value)| {
         let bytes = place_bytes(&value.ty);
@@ -64,13 +65,17 @@ pub(super) fn place_bytes(ty: &TensorType) -> u64 {
     bytes.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX / ALIGN * ALIGN)
 }
 
-fn roles(local: &LocalProgram, inputs: &[(String, BufferId)]) -> Table<BufferId, Role> {
+fn roles(
+    local: &LocalProgram,
+    inputs: &[(String, BufferId)],
+    constants: &BTreeSet<String>,
+) -> Table<BufferId, Role> {
     let mut roles: Table<BufferId, Role> = local.values.keys().map(|_| Role::Temporary).collect();
     for (_, id) in &local.outputs {
         roles[buffer_of(*id)] = Role::Result;
     }
-    for (_, id) in inputs {
-        roles[*id] = Role::Argument;
+    for (name, id) in inputs {
+        roles[*id] = if constants.contains(name) { Role::Constant } else { Role::Argument };
     }
     roles
 }

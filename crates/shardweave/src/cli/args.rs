@@ -256,7 +256,7 @@ impl PlanArgs {
         if let Some(gigaflops) = self.flops {
             cost.flops_per_us = gigaflops * 1e3;
         }
-        Options { cost }
+        Options { cost, ..Options::default() }
     }
 }
 
