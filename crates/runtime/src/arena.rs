@@ -21,15 +21,29 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Buffers start at multiples of this: a cache line, and more than any element type asks for.
 pub const ALIGNMENT: usize = 64;
 
 /// The memory of all devices of a session.
+///
+/// ```text
+///  offset   0 ........ kept ................ bytes
+///  block    [ kept    ][ the others         ]
+/// ```
 pub struct Arenas {
-    /// By device number; none for a device that holds nothing.
-    blocks: Vec<Option<Block>>,
+    kept: Kept,
+    /// The bytes above those that are kept, by device number; none for a device that holds nothing.
+    others: Vec<Option<Block>>,
     bytes: usize,
+}
+
+/// The first bytes of every device, in blocks of their own: they outlive the arenas around them.
+#[derive(Clone, Default)]
+pub struct Kept {
+    bytes: usize,
+    blocks: Vec<Option<Arc<Block>>>,
 }
 
 /// Zeroed memory of one device.
@@ -46,19 +60,39 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Arenas {
-    /// Zeroed memory for the devices that need some; `None` if there is not so much.
-    pub fn new(bytes: usize, devices: &[bool]) -> Option<Arenas> {
-        let mut blocks = Vec::new();
-        blocks.try_reserve_exact(devices.len()).ok()?;
-        for &used in devices {
-            blocks.push(if used { Some(Block::new(bytes)?) } else { None });
+    /// Zeroed memory for the devices that need some, around memory that is there already: the first `kept`
+    /// bytes of a device are those of `before` if it kept as many, else zeroed too. `None` if there is not
+    /// so much.
+    ///
+    /// # Panics
+    /// If more bytes are kept than there are.
+    pub fn around(before: Kept, kept: usize, bytes: usize, devices: &[bool]) -> Option<Arenas> {
+        let before = if before.bytes == kept { before.blocks } else { Vec::new() };
+        let others = bytes.checked_sub(kept).expect("what is kept is a part of the arena");
+        let mut arenas = Arenas { kept: Kept { bytes: kept, blocks: Vec::new() }, others: Vec::new(), bytes };
+        arenas.kept.blocks.try_reserve_exact(devices.len()).ok()?;
+        arenas.others.try_reserve_exact(devices.len()).ok()?;
+        for (device, &used) in devices.iter().enumerate() {
+            let there = before.get(device).cloned().flatten();
+            let (kept, others) = match (used, there) {
+                (false, there) => (there, None),
+                (true, Some(there)) => (Some(there), Some(Block::new(others)?)),
+                (true, None) => (Some(Arc::new(Block::new(kept)?)), Some(Block::new(others)?)),
+            };
+            arenas.kept.blocks.push(kept);
+            arenas.others.push(others);
         }
-        Some(Arenas { blocks, bytes })
+        Some(arenas)
     }
 
     /// No memory for nobody.
     pub fn none() -> Arenas {
-        Arenas { blocks: Vec::new(), bytes: 0 }
+        Arenas { kept: Kept::default(), others: Vec::new(), bytes: 0 }
+    }
+
+    /// The part of the memory that can outlive the rest.
+    pub fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// Bytes of one device.
@@ -68,7 +102,7 @@ impl Arenas {
 
     /// Whether a device has memory here.
     pub fn has(&self, device: usize) -> bool {
-        self.blocks.get(device).is_some_and(Option::is_some)
+        self.others.get(device).is_some_and(Option::is_some)
     }
 
     /// A device's bytes, to read.
@@ -95,16 +129,37 @@ impl Arenas {
     /// Where a region starts.
     ///
     /// # Panics
-    /// If the region reaches outside the device's memory, which instantiation rules out.
+    /// If the region reaches outside the device's memory or across what is kept, which instantiation and
+    /// loading rule out.
     fn pointer(&self, device: usize, region: &Range<usize>) -> *mut u8 {
+        let kept = self.kept.bytes;
         assert!(
-            region.start <= region.end && region.end <= self.bytes,
-            "bytes {region:?} of device {device} are not in its arena of {} bytes",
+            region.start <= region.end
+                && region.end <= self.bytes
+                && (region.end <= kept || kept <= region.start),
+            "bytes {region:?} of device {device} are not in its arena of {} bytes, {kept} of them kept",
             self.bytes
         );
-        let block = self.blocks[device].as_ref().expect("a device that runs tasks has an arena");
-        // SAFETY: `start` has `self.bytes` bytes after it in one allocation, and the offset is at most that.
-        unsafe { block.start.as_ptr().add(region.start) }
+        let (block, at) = match region.end <= kept {
+            true => (self.kept.blocks[device].as_deref(), region.start),
+            false => (self.others[device].as_ref(), region.start - kept),
+        };
+        let block = block.expect("a device that runs tasks has an arena");
+        // SAFETY: `start` has as many bytes after it in one allocation as its part of the arena has, and
+        // the offset in that part is at most that.
+        unsafe { block.start.as_ptr().add(at) }
+    }
+}
+
+impl Kept {
+    /// How many bytes of each device.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a device has memory here.
+    pub fn has(&self, device: usize) -> bool {
+        self.blocks.get(device).is_some_and(Option::is_some)
     }
 }
 
@@ -135,9 +190,13 @@ impl Drop for Block {
 mod tests {
     use super::*;
 
+    fn arenas(bytes: usize, devices: &[bool]) -> Option<Arenas> {
+        Arenas::around(Kept::default(), 0, bytes, devices)
+    }
+
     #[test]
     fn memory_is_zero_aligned_and_each_devices_own() {
-        let arenas = Arenas::new(200, &[true, false, true]).unwrap();
+        let arenas = arenas(200, &[true, false, true]).unwrap();
         assert!(arenas.has(0) && !arenas.has(1) && arenas.has(2) && !arenas.has(3));
         assert_eq!(arenas.read(0, 0..200), [0; 200]);
         assert_eq!(arenas.read(2, 0..1).as_ptr().align_offset(ALIGNMENT), 0);
@@ -147,19 +206,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_outlives_the_rest() {
+        let devices = [true, false, true];
+        let small = Arenas::around(Kept::default(), 64, 128, &devices).unwrap();
+        small.write(2, 60..64).copy_from_slice(&[1, 2, 3, 4]);
+        small.write(2, 64..66).copy_from_slice(&[5, 6]);
+        let large = Arenas::around(small.kept().clone(), 64, 1 << 20, &[true, true, true]).unwrap();
+        drop(small);
+        assert_eq!(large.read(2, 60..64), [1, 2, 3, 4]);
+        assert_eq!(large.read(2, 64..66), [0, 0]);
+        assert_eq!(large.read(1, 0..4), [0; 4]);
+        // Another size is another memory.
+        let other = Arenas::around(large.kept().clone(), 128, 1 << 20, &devices).unwrap();
+        assert_eq!(other.read(2, 60..64), [0; 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "64 of them kept")]
+    fn regions_across_what_is_kept_are_refused() {
+        Arenas::around(Kept::default(), 64, 128, &[true]).unwrap().read(0, 60..68);
+    }
+
+    #[test]
     fn what_cannot_be_had_is_none() {
-        assert!(Arenas::new(usize::MAX, &[true]).is_none());
-        assert!(Arenas::new(isize::MAX as usize - 200, &[true]).is_none());
+        assert!(arenas(usize::MAX, &[true]).is_none());
+        assert!(arenas(isize::MAX as usize - 200, &[true]).is_none());
     }
 
     #[test]
     fn no_memory_is_memory_too() {
-        assert_eq!(Arenas::new(0, &[true]).unwrap().read(0, 0..0), [0; 0]);
+        assert_eq!(arenas(0, &[true]).unwrap().read(0, 0..0), [0; 0]);
     }
 
     #[test]
     #[should_panic(expected = "not in its arena")]
     fn regions_outside_are_refused() {
-        Arenas::new(8, &[true]).unwrap().read(0, 4..9);
+        arenas(8, &[true]).unwrap().read(0, 4..9);
     }
 }

@@ -10,7 +10,10 @@ use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Arg::{self, Value};
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::op::{Map, Op};
-use shardweave_runtime::execute::{Backend, Doing, How, InstrId, Probe, RunError, Streams};
+use shardweave_runtime::execute::{
+    Backend, Doing, How, InputError, InstrId, NotReady, Probe, RunError, Streams,
+};
+use shardweave_runtime::kernels::KernelError;
 use shardweave_runtime::session::{Inputs, Options, Session};
 use shardweave_runtime::tensor::Tensor;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,7 +105,8 @@ impl Probe for Fails {
         let how = self.0.lock().unwrap().as_ref().filter(|at| hits(at)).map(|at| at.how.clone());
         match how {
             None => Ok(()),
-            Some(How::Error(reason)) => Err(reason),
+            Some(How::Refused(reason)) => Err(reason),
+            Some(How::Kernel(error)) => Err(error.to_string()),
             // A panic that prints nothing.
             Some(How::Panic(reason)) => std::panic::resume_unwind(Box::new(reason)),
         }
@@ -122,7 +126,7 @@ fn sj6_cf10_a_failure_at_any_instruction_of_any_device_stops_all_and_is_told_ali
             for device in (0..devices as usize).map(DeviceId::new) {
                 for instr in (0..40).map(InstrId::new) {
                     for doing in [Doing::Compute, Doing::Copy, Doing::Wait] {
-                        for how in [How::Error("enough".into()), How::Panic("too much".into())] {
+                        for how in [How::Refused("enough".into()), How::Panic("too much".into())] {
                             *probe.0.lock().unwrap() = Some(At { device, instr, doing, how: how.clone() });
                             let start = Instant::now();
                             let ran = session.run(&inputs(&IDS));
@@ -156,7 +160,7 @@ fn an_error_names_device_instruction_value_and_step() {
     let doing = Doing::Copy;
     let in_loop = (0..40).map(InstrId::new).find_map(|instr| {
         *probe.0.lock().unwrap() =
-            Some(At { device: DeviceId::new(1), instr, doing, how: How::Error("no more".into()) });
+            Some(At { device: DeviceId::new(1), instr, doing, how: How::Refused("no more".into()) });
         let text = session.run(&inputs(&IDS)).err()?.to_string();
         text.contains("in step 0").then_some(text)
     });
@@ -175,6 +179,8 @@ fn an_id_outside_the_table_is_the_same_error_everywhere() {
                 let error = session.run(&inputs(&[0, 1, bad, 3, 4, 5])).unwrap_err();
                 let RunError::Device(failure) = &error else { panic!("{error}") };
                 assert_eq!(failure.device, DeviceId::new(0), "the lowest of all that fail");
+                assert_eq!(failure.how, How::Kernel(KernelError::IdOutOfRange { id: bad, rows: 6 }));
+                assert_eq!(failure.value.as_deref(), Some("found"));
                 let text = error.to_string();
                 assert!(text.contains(&format!("the id {bad} is outside 0..6")), "{text}");
                 assert!(text.contains("embedding") && text.contains("for `found`"), "{text}");
@@ -263,8 +269,8 @@ fn cf5_inputs_that_do_not_fit_are_errors() {
     for backend in BACKENDS {
         let mut session = session(&host, options(backend));
         let error = |session: &mut Session, inputs: &Inputs| session.run(inputs).unwrap_err();
-        assert_eq!(session.execute(), Err(RunError::NotReady("a run needs its inputs bound first")));
-        assert!(matches!(session.outputs(), Err(RunError::NotReady(_))));
+        assert_eq!(session.execute(), Err(RunError::NotReady(NotReady::Inputs)));
+        assert!(matches!(session.outputs(), Err(RunError::NotReady(NotReady::Outputs))));
         let missing =
             Inputs::new().with("x", counting(DType::F32, &[6, 5])).with("w", counting(DType::F32, &[7, 5]));
         assert_eq!(error(&mut session, &missing), RunError::MissingInput("ids".into()));
@@ -279,7 +285,10 @@ fn cf5_inputs_that_do_not_fit_are_errors() {
 }
 
 /// A source that fails or panics when it is read.
-struct Bad(How);
+enum Bad {
+    Fails(&'static str),
+    Panics(&'static str),
+}
 
 impl shardweave_runtime::tensor::ArraySource for Bad {
     fn dtype(&self) -> DType {
@@ -292,9 +301,9 @@ impl shardweave_runtime::tensor::ArraySource for Bad {
         "a bad array".into()
     }
     fn read(&self, _: &[shardweave_compiler::layout::IndexSet], _: &mut [u8]) -> Result<(), String> {
-        match &self.0 {
-            How::Error(reason) => Err(reason.clone()),
-            How::Panic(reason) => std::panic::resume_unwind(Box::new(reason.clone())),
+        match self {
+            Bad::Fails(reason) => Err(reason.to_string()),
+            Bad::Panics(reason) => std::panic::resume_unwind(Box::new(reason.to_string())),
         }
     }
 }
@@ -303,14 +312,17 @@ impl shardweave_runtime::tensor::ArraySource for Bad {
 fn a_source_that_cannot_be_read_is_an_error() {
     for backend in BACKENDS {
         let mut session = session(&everything(3), options(backend));
-        for (how, reason) in [
-            (How::Error("the disk is gone".into()), "the disk is gone"),
-            (How::Panic("index out of bounds".into()), "reading it panicked: index out of bounds"),
+        for (bad, reason) in [
+            (Bad::Fails("the disk is gone"), "the disk is gone"),
+            (Bad::Panics("index out of bounds"), "reading it panicked: index out of bounds"),
         ] {
             let mut inputs = inputs(&IDS);
-            inputs.insert("x", Arc::new(Bad(how)));
+            inputs.insert("x", Arc::new(bad));
             let error = session.run(&inputs).unwrap_err();
-            assert_eq!(error, RunError::Input { name: "x".into(), reason: reason.into() });
+            assert_eq!(
+                error,
+                RunError::Input { name: "x".into(), reason: InputError::Unreadable(reason.into()) }
+            );
             assert!(session.execute().is_err(), "nothing runs on half-read inputs");
             assert_right(&mut session, "after a bad source");
         }

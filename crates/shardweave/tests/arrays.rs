@@ -210,7 +210,7 @@ fn a_failure_while_running_is_status_3_and_leaves_no_output() {
     bench.put("k.npy", b"as it was");
     for on in ["threads", "lockstep", "reference"] {
         let words = format!("run p.weave --input ids=ids.npy table=t.npy --output k=k.npy y=y.npy --on {on}");
-        bench.run(&words).exits(3).tells(&["E0801", "7"]);
+        bench.run(&words).exits(3).tells(&["E0801", "7", "p.weave:4:", "y = embedding"]);
         assert_eq!(bench.run(&format!("{words} --check --json")).exits(3).codes(), ["E0801"]);
         assert_eq!(bench.names(), ["ids.npy", "k.npy", "p.weave", "t.npy"]);
         assert_eq!(std::fs::read(bench.path("k.npy")).expect("there"), b"as it was");

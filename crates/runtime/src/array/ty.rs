@@ -64,6 +64,11 @@ impl ArrayType {
         self.held.sizes()
     }
 
+    /// Whether the array has these sizes.
+    pub(crate) fn has_sizes(&self, shape: &[u64]) -> bool {
+        self.dims().iter().map(|(_, size)| size).eq(shape)
+    }
+
     /// Where the array lives.
     pub fn layout(&self) -> &Layout {
         &self.held.layout

@@ -1,7 +1,9 @@
 //! What can go wrong when a program runs.
 
 use crate::array::ArrayError;
+use crate::kernels::KernelError;
 use shardweave_compiler::diagnostic::Diagnostics;
+use shardweave_compiler::dtype::DType;
 use shardweave_compiler::mesh::DeviceId;
 use std::fmt;
 
@@ -19,7 +21,7 @@ pub enum RunError {
         /// The input's name.
         name: String,
         /// What is wrong with it.
-        reason: String,
+        reason: InputError,
     },
     /// An array cannot be placed so.
     Array(ArrayError),
@@ -41,9 +43,47 @@ pub enum RunError {
     /// The threads that play the devices could not be started.
     Threads(String),
     /// Outputs or a run were asked for before there were inputs or a run.
-    NotReady(&'static str),
+    NotReady(NotReady),
     /// The program is not one that may run: a fault of ours, with its reason.
     Broken(String),
+}
+
+/// What is wrong with the array of an input. `from` says where the elements come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InputError {
+    /// It has other sizes than the program asks for.
+    Sizes {
+        /// The array.
+        from: String,
+        /// Its sizes.
+        given: Vec<u64>,
+        /// The sizes asked for.
+        expected: Vec<u64>,
+    },
+    /// It holds another element type.
+    DType {
+        /// The array.
+        from: String,
+        /// Its element type.
+        given: DType,
+        /// The element type asked for.
+        expected: DType,
+    },
+    /// Its elements cannot be read: why.
+    Unreadable(String),
+    /// The input is bound as a constant already.
+    BoundAsConstant,
+}
+
+/// What a session was asked for too early, or cannot do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotReady {
+    /// A run before all inputs are bound.
+    Inputs,
+    /// Outputs before a run that succeeds.
+    Outputs,
+    /// Other sizes of a session that was made from a plan.
+    OtherSizes,
 }
 
 /// A device that failed.
@@ -53,6 +93,8 @@ pub struct Failure {
     pub device: DeviceId,
     /// At which instruction, and at which step of its loops.
     pub instruction: String,
+    /// The program's value that the instruction makes a part of, if it makes anything.
+    pub value: Option<String>,
     /// In which way.
     pub how: How,
 }
@@ -61,7 +103,9 @@ pub struct Failure {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum How {
     /// With an error: what only the data shows.
-    Error(String),
+    Kernel(KernelError),
+    /// A probe refused what it was about to do: why.
+    Refused(String),
     /// With a panic: a fault of ours.
     Panic(String),
 }
@@ -99,7 +143,7 @@ impl fmt::Display for RunError {
                 stuck.iter().try_for_each(|device| write!(f, "\n  {device}"))
             }
             RunError::Threads(reason) => write!(f, "the devices' threads do not start: {reason}"),
-            RunError::NotReady(what) => f.write_str(what),
+            RunError::NotReady(what) => write!(f, "{what}"),
             RunError::Broken(reason) => write!(f, "this is a fault of the compiler: {reason}"),
         }
     }
@@ -107,10 +151,38 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InputError::Sizes { from, given, expected } => {
+                write!(f, "{from} has sizes {given:?}, the program asks for {expected:?}")
+            }
+            InputError::DType { from, given, expected } => {
+                write!(f, "{from} holds {given}, the program asks for {expected}; `cast` it in the program")
+            }
+            InputError::Unreadable(why) => f.write_str(why),
+            InputError::BoundAsConstant => {
+                f.write_str("it is bound as a constant, so a run is not given it again")
+            }
+        }
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotReady::Inputs => "a run needs its inputs bound first",
+            NotReady::Outputs => "there are no outputs before a run that succeeds",
+            NotReady::OtherSizes => "a session made from a plan runs no other sizes",
+        })
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.how {
-            How::Error(reason) => write!(f, "{} failed at {}: {reason}", self.device, self.instruction),
+            How::Kernel(error) => write!(f, "{} failed at {}: {error}", self.device, self.instruction),
+            How::Refused(reason) => write!(f, "{} failed at {}: {reason}", self.device, self.instruction),
             How::Panic(reason) => write!(f, "{} panicked at {}: {reason}", self.device, self.instruction),
         }
     }

@@ -17,7 +17,7 @@ mod link;
 mod record;
 
 pub use crate::instantiate::{InstrId, Streams};
-pub use error::{Failure, How, RunError, Stuck};
+pub use error::{Failure, How, InputError, NotReady, RunError, Stuck};
 pub use link::Link;
 pub use record::{Doing, Event, MoveRecord, Record, Recording};
 pub(crate) use record::{Log, Recorder};
@@ -129,12 +129,12 @@ impl<'a> Walk<'a> {
                 Work::Publish(_) | Work::Wait(..) => Doing::Wait,
             };
             if let Err(reason) = self.asked(task, doing) {
-                return self.failed(How::Error(reason));
+                return self.failed(How::Refused(reason));
             }
             match &task.work {
                 Work::Kernel(kernel) => {
                     if let Err(error) = compute(&self.job.arenas, self.lane.device, kernel) {
-                        return self.failed(How::Error(error.to_string()));
+                        return self.failed(How::Kernel(error));
                     }
                 }
                 Work::Copy(copy) => self.copy(task, copy),
@@ -274,7 +274,8 @@ pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 pub(crate) fn first_failure(job: &Job, mut failed: Vec<(TurnId, DeviceId, How)>) -> Option<Failure> {
     failed.sort_by_key(|(turn, device, _)| (*turn, *device));
     let (turn, device, how) = failed.into_iter().next()?;
-    Some(Failure { device, instruction: job.tasks.turn_text(turn), how })
+    let value = job.tasks.instrs[job.tasks.turns[turn].instr].value.clone();
+    Some(Failure { device, instruction: job.tasks.turn_text(turn), value, how })
 }
 
 /// Lanes that wait for ever, though none has failed.

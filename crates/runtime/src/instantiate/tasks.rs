@@ -189,9 +189,11 @@ impl Copy {
 }
 
 impl Tasks {
-    /// The lanes that play a device.
-    pub fn lanes_of(&self, device: DeviceId) -> impl Iterator<Item = (LaneId, &Lane)> {
-        self.lanes.iter().filter(move |(_, lane)| lane.device == device)
+    /// The device of a lane, if the lane is the first of those that play it.
+    pub fn first_of_device(&self, lane: LaneId) -> Option<DeviceId> {
+        let device = self.lanes[lane].device;
+        let before = lane.index().checked_sub(1).map(|before| self.lanes[LaneId::new(before)].device);
+        (before != Some(device)).then_some(device)
     }
 
     /// An instruction at its steps, for messages.

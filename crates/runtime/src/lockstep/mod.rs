@@ -90,7 +90,7 @@ pub(crate) fn execute(job: &Job) -> Result<(), RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::Arenas;
+    use crate::arena::{Arenas, Kept};
     use crate::execute::{Record, Recorder};
     use crate::instantiate::tasks::{Instr, Lane, Task, Tasks, Turn, Work};
     use crate::threads::Threads;
@@ -111,7 +111,7 @@ mod tests {
             Lane { device: DeviceId::new(device), stream: None, tasks }
         });
         let lanes = lanes.collect();
-        let arenas = Arenas::new(0, &used).expect("no bytes can be had");
+        let arenas = Arenas::around(Kept::default(), 0, 0, &used).expect("no bytes can be had");
         let tasks = Tasks { lanes, instrs, turns, used, arena: 0 };
         let recorder = Recorder::new(Record::Nothing);
         Arc::new(Job { tasks: Arc::new(tasks), arenas: Arc::new(arenas), recorder, probe: None, link: None })

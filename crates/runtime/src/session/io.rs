@@ -34,6 +34,16 @@ impl Inputs {
         self.arrays.get(name)
     }
 
+    /// How many arrays there are.
+    pub fn len(&self) -> usize {
+        self.arrays.len()
+    }
+
+    /// Whether there is no array.
+    pub fn is_empty(&self) -> bool {
+        self.arrays.is_empty()
+    }
+
     /// All arrays, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<dyn ArraySource>)> {
         self.arrays.iter().map(|(name, array)| (name.as_str(), array))

@@ -4,7 +4,7 @@ use crate::array::{ArrayType, Gather, Holds};
 use crate::execute::RunError;
 use crate::instantiate::{Buffers, Held, InstantiateError, Steps, Streams, Tasks, instantiate};
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::host::{Action, BufferId, HostInstr, HostProgram, Role, verify};
+use shardweave_compiler::host::{Action, Buffer, BufferId, HostInstr, HostProgram, Role, verify};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::IndexSet;
@@ -19,6 +19,8 @@ pub(crate) struct Loaded {
     pub outputs: Vec<Drain>,
     /// Bytes of all outputs as whole arrays.
     pub output_bytes: u64,
+    /// The first bytes of the arena, which constants alone use: they can stay for other plans.
+    pub kept: usize,
 }
 
 /// Where an input goes.
@@ -81,7 +83,7 @@ impl Loaded {
             output_bytes = output_bytes.saturating_add(drain.gather.bytes() as u64);
             outputs.push(drain);
         }
-        Ok(Loaded { tasks: Arc::new(tasks), inputs, outputs, output_bytes })
+        Ok(Loaded { tasks: Arc::new(tasks), inputs, outputs, output_bytes, kept: constant_bytes(host) })
     }
 
     /// How many devices hold anything.
@@ -147,6 +149,25 @@ fn array_type(name: &str, stored: &TensorType, dtype_of: DTypeOf<'_>) -> Result<
         return Err(RunError::Broken(format!("`{name}` of type {dtype} is stored as {}", stored.dtype)));
     }
     Ok(ArrayType::of_value(dtype, stored.clone()))
+}
+
+impl Feed {
+    /// Whether both are constants of one type in one place.
+    pub fn is_where(&self, other: &Feed) -> bool {
+        let start = |feed: &Feed| feed.pieces.iter().flatten().map(|piece| piece.region.start).next();
+        let constant = |feed: &Feed| feed.role == Role::Constant;
+        constant(self) && constant(other) && start(self) == start(other) && self.ty == other.ty
+    }
+}
+
+/// Where the constants end, if all other buffers lie above them; else none is kept apart.
+fn constant_bytes(host: &HostProgram) -> usize {
+    let (constants, others): (Vec<&Buffer>, Vec<&Buffer>) =
+        host.buffers.values().partition(|buffer| buffer.role == Role::Constant);
+    let end = constants.iter().map(|buffer| buffer.offset.saturating_add(buffer.bytes)).max().unwrap_or(0);
+    let apart = others.iter().all(|buffer| buffer.bytes == 0 || buffer.offset >= end);
+    // A verified buffer lies in the arena, which fits in memory.
+    if apart { usize::try_from(end).unwrap_or(0) } else { 0 }
 }
 
 /// The buffers that some instruction writes.

@@ -1,18 +1,20 @@
-//! What goes wrong while running, as messages with a code.
+//! What goes wrong while running, as messages with a code, at the value of the program that has it.
 
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
-use shardweave_runtime::execute::{How, RunError};
+use shardweave_compiler::program::Program;
+use shardweave_runtime::execute::{How, InputError, RunError};
+use shardweave_runtime::kernels::KernelError;
 use shardweave_runtime::reference;
 
 /// Why a session gave no outputs.
-pub fn of_session(error: RunError) -> Diagnostics {
+pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
     let message = error.to_string();
-    let code = match error {
-        RunError::Compile(told) => return told,
-        RunError::MissingInput(_) => Code::InputMissing,
-        RunError::UnknownInput(_) => Code::InputUnknown,
-        RunError::Input { .. } => Code::FileRead,
-        RunError::Array(_) => Code::InputShape,
+    let (code, value) = match &error {
+        RunError::Compile(told) => return told.clone(),
+        RunError::MissingInput(name) => (Code::InputMissing, Some(name)),
+        RunError::UnknownInput(_) => (Code::InputUnknown, None),
+        RunError::Input { name, reason } => (of_input(reason), Some(name)),
+        RunError::Array(_) => (Code::InputShape, None),
         RunError::OutOfMemory { .. } => {
             let help = "cut values that are replicated, or take smaller sizes; `explain` shows what is large";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
@@ -21,29 +23,43 @@ pub fn of_session(error: RunError) -> Diagnostics {
             let help = "`--on lockstep` plays any number of devices in one thread";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
         }
-        RunError::TooLarge(_) => Code::TooLarge,
-        RunError::Device(failure) => match failure.how {
-            How::Error(_) => Code::IdOutOfRange,
-            How::Panic(_) => Code::DeviceFailed,
-        },
-        RunError::Deadlock(_) => Code::Deadlock,
-        RunError::NotReady(_) | RunError::Broken(_) => Code::DeviceFailed,
+        RunError::TooLarge(_) => (Code::TooLarge, None),
+        RunError::Device(failure) => (of_device(&failure.how), failure.value.as_ref()),
+        RunError::Deadlock(_) => (Code::Deadlock, None),
+        RunError::NotReady(_) | RunError::Broken(_) => (Code::DeviceFailed, None),
     };
-    with_way_out(code, message)
+    with_way_out(program, value, code, message)
+}
+
+fn of_input(reason: &InputError) -> Code {
+    match reason {
+        InputError::Sizes { .. } => Code::InputShape,
+        InputError::DType { .. } => Code::InputDType,
+        InputError::Unreadable(_) => Code::FileRead,
+        InputError::BoundAsConstant => Code::InputTwice,
+    }
+}
+
+fn of_device(how: &How) -> Code {
+    match how {
+        How::Kernel(KernelError::IdOutOfRange { .. }) => Code::IdOutOfRange,
+        How::Refused(_) | How::Panic(_) => Code::DeviceFailed,
+    }
 }
 
 /// Why the reference gave no outputs.
-pub fn of_reference(error: &reference::RunError) -> Diagnostics {
-    let code = match error {
-        reference::RunError::MissingInput { .. } => Code::InputMissing,
-        reference::RunError::WrongInput { .. } => Code::InputShape,
-        reference::RunError::IdOutOfRange { .. } => Code::IdOutOfRange,
+pub fn of_reference(program: &Program, error: &reference::RunError) -> Diagnostics {
+    let (code, value) = match error {
+        reference::RunError::MissingInput { input } => (Code::InputMissing, input),
+        reference::RunError::WrongInput { input, .. } => (Code::InputShape, input),
+        reference::RunError::IdOutOfRange { value, .. } => (Code::IdOutOfRange, value),
     };
-    with_way_out(code, error.to_string())
+    with_way_out(program, Some(value), code, error.to_string())
 }
 
-/// What is found while running, with what can be done about it.
-fn with_way_out(code: Code, message: String) -> Diagnostics {
+/// What is found while running, with what can be done about it; `value` is the name of the value that has
+/// it, if one has.
+fn with_way_out(program: &Program, value: Option<&String>, code: Code, message: String) -> Diagnostics {
     let help = match code {
         Code::IdOutOfRange => {
             "ids count the rows of the table from 0: each must be below the table's first size"
@@ -52,9 +68,16 @@ fn with_way_out(code: Code, message: String) -> Diagnostics {
             "give it with `--input`, `--inputs` or `--weights`, or let `--random SEED` fill it"
         }
         Code::InputUnknown => "inputs have the names that the program gives them",
-        Code::FileRead | Code::InputShape => "give an array with the element type and sizes of the input",
+        Code::InputTwice => "give it once",
+        Code::FileRead | Code::InputShape | Code::InputDType => {
+            "give an array with the element type and sizes of the input"
+        }
         Code::TooLarge => "take smaller sizes, or cut more",
         _ => "this is a fault of ours, not of the program: please report it with the file and the command",
     };
-    Diagnostic::general(code, message).help(help).into()
+    let mistake = match value.and_then(|name| program.value(name)) {
+        Some(value) => Diagnostic::at(code, program.values[value].span, message),
+        None => Diagnostic::general(code, message),
+    };
+    mistake.help(help).into()
 }

@@ -51,7 +51,8 @@ fn on_devices(
         bytes_per_us: link.gigabytes_per_second * 1e3,
     });
     let options = Options { backend, record, link, ..Options::default() };
-    let mut session = Session::from_plan(plan.clone(), options).map_err(faults::of_session)?;
+    let fault = |error| faults::of_session(&plan.program, error);
+    let mut session = Session::from_plan(plan.clone(), options).map_err(fault)?;
     let mut inputs = Inputs::new();
     for (value, source) in sources.iter() {
         if let Some(source) = source {
@@ -64,10 +65,10 @@ fn on_devices(
         session.execute()?;
         Ok(start.elapsed())
     };
-    let first = once().map_err(faults::of_session)?;
+    let first = once().map_err(fault)?;
     let repeated = (0..args.repeat.unwrap_or(0)).map(|_| once()).collect::<Result<Vec<_>, _>>();
-    let repeated = median(repeated.map_err(faults::of_session)?);
-    let outputs = session.outputs().map_err(faults::of_session)?.into_vec();
+    let repeated = median(repeated.map_err(fault)?);
+    let outputs = session.outputs().map_err(fault)?.into_vec();
     Ok(Ran { outputs, first, repeated, recording: session.recording().clone() })
 }
 
@@ -76,7 +77,9 @@ fn on_reference(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, D
     let once = || {
         let start = Instant::now();
         let outputs = reference::run(&plan.program, &plan.sizes, &inputs);
-        outputs.map(|outputs| (outputs, start.elapsed())).map_err(|error| faults::of_reference(&error))
+        outputs
+            .map(|outputs| (outputs, start.elapsed()))
+            .map_err(|error| faults::of_reference(&plan.program, &error))
     };
     let (outputs, first) = once()?;
     let repeated = (0..args.repeat.unwrap_or(0)).map(|_| once().map(|(_, time)| time));
@@ -87,7 +90,8 @@ fn on_reference(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, D
 /// Every value that an output needs, on one device.
 pub fn reference_values(plan: &Plan, sources: &Sources) -> Result<Values, Diagnostics> {
     let inputs = whole_inputs(plan, sources)?;
-    reference::evaluate(&plan.program, &plan.sizes, &inputs).map_err(|error| faults::of_reference(&error))
+    reference::evaluate(&plan.program, &plan.sizes, &inputs)
+        .map_err(|error| faults::of_reference(&plan.program, &error))
 }
 
 /// The inputs as whole arrays.

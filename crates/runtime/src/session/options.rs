@@ -1,0 +1,44 @@
+//! What the user of a session chooses.
+
+use crate::execute::{Backend, Link, Probe, Record, Streams};
+use shardweave_compiler::compile;
+use std::sync::Arc;
+
+/// What the user chooses.
+#[derive(Clone)]
+pub struct Options {
+    /// How the program is compiled.
+    pub compile: compile::Options,
+    /// Sizes of dims that no input says.
+    pub sizes: Vec<(String, u64)>,
+    /// What runs the devices.
+    pub backend: Backend,
+    /// Which streams of a device run beside each other; without it, what pays: see [`Session`].
+    pub streams: Option<Streams>,
+    /// How many threads can run at the same time.
+    pub cores: usize,
+    /// How many bytes arenas and outputs may take; without it, what the system says is available.
+    pub memory: Option<u64>,
+    /// How much of each run is recorded.
+    pub record: Record,
+    /// Is told of everything that devices do.
+    pub probe: Option<Arc<dyn Probe>>,
+    /// Threads deliver as devices with this link between them would.
+    pub link: Option<Link>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            compile: compile::Options::default(),
+            sizes: Vec::new(),
+            backend: Backend::default(),
+            streams: None,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: None,
+            record: Record::default(),
+            probe: None,
+            link: None,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The plans of a session: compiled for the sizes that come, kept for when they come again.
+
+use super::Options;
+use super::loaded::{DTypeOf, Loaded};
+use crate::execute::{Backend, NotReady, RunError, Streams};
+use shardweave_compiler::compile::{Plan, compile};
+use shardweave_compiler::dtype::DType;
+use shardweave_compiler::host::HostProgram;
+use shardweave_compiler::placement::Placement;
+use shardweave_compiler::program::{Program, Sizes};
+use std::sync::Arc;
+
+/// The plans of this many sets of sizes are kept, those used last.
+const KEPT_PLANS: usize = 64;
+
+/// Plans, and where they come from.
+pub(super) enum Plans {
+    /// They are compiled for the sizes of the inputs.
+    Compiled(Box<Compiled>),
+    /// There is one, for fixed sizes.
+    Given(Arc<Ready>),
+}
+
+/// Plans of one program.
+pub(super) struct Compiled {
+    pub program: Program,
+    placement: Option<Placement>,
+    /// The plans made so far, those used last first.
+    ready: Vec<Arc<Ready>>,
+}
+
+/// A plan that is ready to run.
+pub(super) struct Ready {
+    sizes: Option<Sizes>,
+    pub plan: Option<Plan>,
+    pub loaded: Loaded,
+}
+
+impl Plans {
+    /// Plans yet to be made.
+    pub fn of(program: Program, placement: Option<Placement>) -> Plans {
+        Plans::Compiled(Box::new(Compiled { program, placement, ready: Vec::new() }))
+    }
+
+    /// The plan for these sizes.
+    pub fn for_sizes(&mut self, sizes: &Sizes, options: &Options) -> Result<Arc<Ready>, RunError> {
+        let Plans::Compiled(compiled) = self else {
+            return Err(RunError::NotReady(NotReady::OtherSizes));
+        };
+        let ready = &mut compiled.ready;
+        match ready.iter().position(|ready| ready.sizes.as_ref() == Some(sizes)) {
+            Some(place) => ready[..=place].rotate_right(1),
+            None => {
+                let plan = compile(&compiled.program, compiled.placement.as_ref(), sizes, &options.compile);
+                ready.insert(0, Arc::new(Ready::from_plan(plan.map_err(RunError::Compile)?, options)?));
+                ready.truncate(KEPT_PLANS);
+            }
+        }
+        Ok(ready[0].clone())
+    }
+
+    /// Whether an input of that name may be given. One that no output needs may.
+    pub fn has_input(&self, name: &str) -> bool {
+        let of_program = |program: &Program| program.value(name).is_some_and(|v| program.is_input(v));
+        match self {
+            Plans::Compiled(compiled) => of_program(&compiled.program),
+            Plans::Given(ready) => match &ready.plan {
+                Some(plan) => of_program(&plan.program),
+                None => ready.loaded.inputs.iter().any(|feed| feed.name == name),
+            },
+        }
+    }
+
+    /// More inputs stay bound from now on: plans that do not know it are not used again.
+    pub fn forget(&mut self) {
+        if let Plans::Compiled(compiled) = self {
+            compiled.ready.clear();
+        }
+    }
+}
+
+impl Ready {
+    /// Makes a plan ready.
+    pub fn from_plan(plan: Plan, options: &Options) -> Result<Ready, RunError> {
+        let loaded = load(&plan.host, options, &|name| dtype_in(&plan.program, name))?;
+        Ok(Ready { sizes: Some(plan.sizes.clone()), plan: Some(plan), loaded })
+    }
+
+    /// Verifies a host program and makes it ready.
+    pub fn from_host(host: &HostProgram, options: &Options) -> Result<Ready, RunError> {
+        Ok(Ready { sizes: None, plan: None, loaded: load(host, options, &|_| None)? })
+    }
+}
+
+fn load(host: &HostProgram, options: &Options, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
+    Loaded::new(host, streams(host, options), dtype_of)
+}
+
+/// Whether streams run beside each other: see [`Session`](super::Session).
+fn streams(host: &HostProgram, options: &Options) -> Streams {
+    let lanes = host.devices.saturating_mul(host.streams as u64);
+    let pays = match options.backend {
+        Backend::Threads => options.link.is_some() || lanes <= options.cores as u64,
+        Backend::Lockstep => true,
+    };
+    options.streams.unwrap_or(if pays { Streams::Apart } else { Streams::Merged })
+}
+
+fn dtype_in(program: &Program, name: &str) -> Option<DType> {
+    program.value(name).map(|value| program.values[value].dtype)
+}
