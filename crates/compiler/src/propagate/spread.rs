@@ -97,7 +97,9 @@ impl Spread<'_> {
             if from.is_empty() {
                 continue;
             }
-            let mut layout = question.best(self.sizes, self.cost).0.natural;
+            let best = question.best(self.sizes, self.cost).0;
+            let from = self.deciders(&question, &best.way.over, &from);
+            let mut layout = best.natural;
             // A mean is divided once, after its sum is combined: parts would be rounded one by one.
             let is_mean = matches!(question.apply.op, Op::Reduce(Reduce::Mean, _));
             if is_mean || self.program.outputs.contains(&value) {
@@ -105,7 +107,6 @@ impl Spread<'_> {
             }
             let sizes: Vec<u64> = self.program.sized_dims(value, self.sizes).iter().map(|d| d.1).collect();
             if self.says_something(&layout, &sizes) {
-                let from = self.who_says_something(&from);
                 self.decide(value, layout, Origin::Forward { from });
                 changed = true;
             }
@@ -120,6 +121,36 @@ impl Spread<'_> {
             self.at_hand[value].first().is_some_and(|layout| self.says_something(layout, &sizes))
         };
         values.iter().filter(says).copied().collect()
+    }
+
+    /// Of those whose layouts say something, those whose wishes are met by how the operation runs; all of
+    /// them where it runs as nobody asked for.
+    fn deciders(&self, question: &Question<'_>, over: &Layout, among: &[ValueId]) -> Vec<ValueId> {
+        let all = self.who_says_something(among);
+        let met: Vec<ValueId> =
+            all.iter().copied().filter(|&value| self.is_met(question, over, value)).collect();
+        if met.is_empty() { all } else { met }
+    }
+
+    /// Whether an operation that runs so keeps a cut of a value that it uses or gives, its parts, or its
+    /// mesh.
+    fn is_met(&self, question: &Question<'_>, over: &Layout, value: ValueId) -> bool {
+        let (space, layout) = (question.space, &self.at_hand[value][0]);
+        let operands = question.apply.operands.iter().zip(&space.operands);
+        let places = operands.filter(|(operand, _)| **operand == Operand::Value(value)).map(|(_, dims)| dims);
+        let mut places = places.chain((value == question.value).then_some(&space.result));
+        if !over.mesh().same_grid(layout.mesh()) {
+            return false;
+        }
+        let axes = |cuts: &Cuts| cuts.iter().filter_map(Factor::axis).collect::<Vec<_>>();
+        places.any(|dims| {
+            let asked = space.project(over, dims).unwrap_or_default();
+            let shares = |(a, b)| axes(a).iter().any(|axis| axes(b).contains(axis));
+            layout.is_partial()
+                || !layout.mesh().same_grid(&self.home)
+                || (layout.has_stream() && over.has_stream())
+                || asked.iter().zip(layout.cuts()).any(shares)
+        })
     }
 
     /// Unlisted operands follow the operations that use them, the last values first; of several users
@@ -154,11 +185,11 @@ impl Spread<'_> {
         if question.wanted.is_some() {
             from.insert(0, user);
         }
-        let from = self.who_says_something(&from);
-        if from.is_empty() {
+        if self.who_says_something(&from).is_empty() {
             return None;
         }
         let over = question.best(self.sizes, self.cost).0.way.over;
+        let from = self.deciders(&question, &over, &from);
         let operand = question.apply.operands.iter().position(|o| *o == Operand::Value(value))?;
         let cuts = question.space.project(&over, &question.space.operands[operand])?;
         let cuts = cuts.into_iter().map(without_trailing_blocks).collect();
