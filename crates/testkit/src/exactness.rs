@@ -69,7 +69,38 @@ pub fn after(op: &Op, operands: Exactness) -> Exactness {
         | Op::Softmax(_)
         | Op::LogSoftmax(_)
         | Op::LayerNorm { .. }
-        | Op::RmsNorm { .. } => Exactness::Loose,
-        _ => operands,
+        | Op::RmsNorm { .. }
+        | Op::Summary(..)
+        | Op::Finish(..) => Exactness::Loose,
+        // Elements are moved, compared, or rounded as they were.
+        Op::Map(Map::Neg | Map::Abs | Map::Square | Map::Relu | Map::Not)
+        | Op::Cast(_)
+        | Op::Zip(
+            Zip::Add
+            | Zip::Sub
+            | Zip::Mul
+            | Zip::Maximum
+            | Zip::Minimum
+            | Zip::Less
+            | Zip::LessEqual
+            | Zip::Greater
+            | Zip::GreaterEqual
+            | Zip::Equal
+            | Zip::NotEqual
+            | Zip::And
+            | Zip::Or,
+        )
+        | Op::Where
+        | Op::Reduce(Reduce::Max | Reduce::Min, _)
+        | Op::ArgMax(_)
+        | Op::Rearrange { .. }
+        | Op::Rename(_)
+        | Op::Slice { .. }
+        | Op::Pad { .. }
+        | Op::Concat { .. }
+        | Op::Broadcast { .. }
+        | Op::Iota(_)
+        | Op::Embedding
+        | Op::Reshard => operands,
     }
 }

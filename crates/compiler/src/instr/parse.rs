@@ -8,9 +8,9 @@ use super::{Arg, Compute, Kind as MoveKind, Move, TensorType};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
 use crate::id::{Id, Table};
-use crate::layout::{Layout, LayoutScope, Lookup, StepId, Writer, parse_layout};
+use crate::layout::{Layout, LayoutScope, Lookup, StepId, Writer, compilers_dim, parse_layout};
 use crate::mesh::Mesh;
-use crate::op::{OperandText, parse_call, space};
+use crate::op::{OperandText, Scope, parse_call, space};
 use crate::text::{Cursor, Kind, Reported};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,9 +94,10 @@ impl<'a> FormReader<'a> {
         };
         let dims = self.cursor.list("[", "]", |cursor| {
             let (name, _) = cursor.name("the name of a dim")?;
+            let name = compilers_dim(cursor, name)?;
             cursor.expect("=")?;
             let (size, _) = cursor.count("the size of a dim")?;
-            Ok((name.to_string(), size))
+            Ok((name.into_owned(), size))
         })?;
         self.cursor.expect_word("at")?;
         let names: Vec<&str> = dims.iter().map(|(name, _)| name.as_str()).collect();
@@ -112,7 +113,7 @@ impl<'a> FormReader<'a> {
         type_of: &dyn Fn(V) -> Option<TensorType>,
     ) -> Result<Compute<V>, Reported> {
         let mut dims = Vec::new();
-        let call = parse_call(&mut self.cursor, &mut |text, place| {
+        let call = parse_call(&mut self.cursor, Scope::Forms, &mut |text, place| {
             if let OperandText::Number(number) = text {
                 dims.push(Vec::new());
                 return Ok(Arg::Number(number));

@@ -28,7 +28,7 @@ mod text;
 
 pub use ceil::CeilPieces;
 pub use index_set::{IndexSet, Overlap, overlap, volume};
-pub use parse::{LayoutScope, Lookup, Writer, parse_layout};
+pub use parse::{LayoutScope, Lookup, Writer, compilers_dim, parse_layout};
 pub use piece::{DimCuts, Place};
 pub use region::{Region, box_intersection, is_empty_box};
 pub use stream::Stream;

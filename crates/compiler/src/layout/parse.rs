@@ -55,7 +55,7 @@ enum Part<'a> {
         axes: Vec<(&'a str, Span)>,
         combine: Combine,
     },
-    /// The dim is a name, or in a form that the compiler prints `name@operand`.
+    /// The dim is a name, or in a form that the compiler prints one as [`compilers_dim`] reads it.
     Cut {
         dim: Cow<'a, str>,
         span: Span,
@@ -160,8 +160,8 @@ fn part<'a>(cursor: &mut Cursor<'a>, writer: Writer) -> Result<Part<'a>, Reporte
         return partial(cursor, span);
     }
     let mut dim = Cow::Borrowed(name);
-    if writer == Writer::Compiler && cursor.eat("@").is_some() {
-        dim = format!("{name}@{}", cursor.count("the number of an operand")?.0).into();
+    if writer == Writer::Compiler {
+        dim = compilers_dim(cursor, name)?;
     }
     if !cursor.at("/") {
         return Err(cursor.unexpected(&format!("`/` and what cuts the dim {}", quote(&dim))));
@@ -171,6 +171,21 @@ fn part<'a>(cursor: &mut Cursor<'a>, writer: Writer) -> Result<Part<'a>, Reporte
         factors.push(factor(cursor)?);
     }
     Ok(Part::Cut { dim, span, factors })
+}
+
+/// A dim that only the compiler has is spelled behind the name of a program's: `name@operand` is the dim of
+/// one operand alone, `name@part` and `name@number` are those of a summary of its parts.
+pub fn compilers_dim<'a>(cursor: &mut Cursor<'a>, name: &'a str) -> Result<Cow<'a, str>, Reported> {
+    if cursor.eat("@").is_none() {
+        return Ok(name.into());
+    }
+    Ok(match cursor.peek().kind {
+        Kind::Name(word @ ("part" | "number")) => {
+            cursor.bump();
+            format!("{name}@{word}").into()
+        }
+        _ => format!("{name}@{}", cursor.count("the number of an operand, `part` or `number`")?.0).into(),
+    })
 }
 
 fn partial<'a>(cursor: &mut Cursor<'a>, span: Span) -> Result<Part<'a>, Reported> {

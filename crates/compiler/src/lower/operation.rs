@@ -9,7 +9,9 @@ use crate::layout::{Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop};
 use crate::op::{Op, Reduce, Space, Zip, space};
 use crate::program::{Apply, Operand, ValueId};
-use crate::propagate::{OpPlan, bias_layout, finished_in, finishes_later, stored, typed};
+use crate::propagate::{
+    InParts, OnPieces, OpPlan, bias_layout, finished_in, finishes_later, in_parts, stored, typed,
+};
 use crate::reshard::{Leg, route};
 
 /// An operation while it is lowered.
@@ -236,14 +238,46 @@ impl Lower<'_> {
         self.move_into(at, result, &because);
     }
 
-    /// The operation on pieces.
+    /// The operation on pieces; along a dim that is cut, in parts.
     fn pieces(&mut self, running: &Running<'_>, operands: Vec<Arg<LocalId>>, natural: Layout) -> LocalId {
         let v = &self.program.values[running.value];
         let dims = self.program.sized_dims(running.value, self.sizes);
         let wide = running.later || running.natural.is_partial();
         let dtype = if wide { v.dtype.wide() } else { stored(v.dtype, &natural) };
-        let result = self.value(&v.name, TensorType { dims, dtype, layout: natural });
+        let result_type = TensorType { dims, dtype, layout: natural };
+        let elements = operands.first().and_then(|operand| match operand {
+            Arg::Value(id) => Some(self.ty(*id).dtype),
+            Arg::Number(_) => None,
+        });
+        let parts = elements.and_then(|ty| in_parts(&running.op, &running.space, &running.over, ty));
+        if let Some(parts) = parts {
+            return self.in_parts(running, parts, operands, result_type);
+        }
         let (op, space, over) = (running.op.clone(), running.space.clone(), running.over.clone());
+        self.computed(OnPieces { op, space, over }, operands, &v.name, result_type)
+    }
+
+    /// Summaries of the parts, gathered, and the operation finished from them.
+    fn in_parts(
+        &mut self,
+        running: &Running<'_>,
+        parts: InParts,
+        mut operands: Vec<Arg<LocalId>>,
+        result: TensorType,
+    ) -> LocalId {
+        let name = &self.program.values[running.value].name;
+        let own = self.computed(parts.summary, vec![operands[0]], name, parts.own);
+        let because = format!("{}; devices exchange {}", running.plan.because, parts.says);
+        let all = self.moved(own, &parts.all, &because);
+        operands.truncate(parts.finish.space.operands.len() - 1);
+        operands.push(Arg::Value(all));
+        self.computed(parts.finish, operands, name, result)
+    }
+
+    /// The result of a computation.
+    fn computed(&mut self, on: OnPieces, operands: Vec<Arg<LocalId>>, name: &str, ty: TensorType) -> LocalId {
+        let result = self.value(name, ty);
+        let OnPieces { op, space, over } = on;
         self.push(LocalInstr::Compute(Compute { op, operands, result, space, over }));
         result
     }

@@ -2,7 +2,7 @@
 
 use super::table::{Attributes, Family, OpRow};
 use super::text::{DEFAULT_EPS, OperandText, usage};
-use super::{Op, Pattern};
+use super::{Finish, Op, Pattern};
 use crate::diagnostic::{Code, Diagnostic, Span, quote};
 use crate::dtype::{DType, Number};
 use crate::text::{Cursor, Kind, Reported, number};
@@ -131,11 +131,12 @@ impl Args<'_> {
         Ok(Op::Rearrange { pattern, sizes })
     }
 
-    /// Reductions, `softmax` and norms.
+    /// Reductions, and what works along one dim.
     fn over_dims(&mut self) -> Result<Op, Diagnostic> {
         let row = self.row;
         self.operand()?;
-        while row.attributes == Attributes::DimAndEps && self.an_operand_is_left() {
+        let optional = row.attributes == Attributes::DimAndEps;
+        while self.operands.len() < row.operands.0 || optional && self.an_operand_is_left() {
             self.operand()?;
         }
         if let Family::Reduce(reduce) = row.family {
@@ -148,6 +149,12 @@ impl Args<'_> {
             Family::LogSoftmax => Op::LogSoftmax(dim),
             Family::LayerNorm => Op::LayerNorm { dim, eps: self.eps()? },
             Family::RmsNorm => Op::RmsNorm { dim, eps: self.eps()? },
+            Family::Summary(summary) => Op::Summary(summary, dim),
+            Family::FinishSoftmax => Op::Finish(Finish::Softmax, dim),
+            Family::FinishLogSoftmax => Op::Finish(Finish::LogSoftmax, dim),
+            Family::FinishLayerNorm => Op::Finish(Finish::LayerNorm { eps: self.eps()? }, dim),
+            Family::FinishRmsNorm => Op::Finish(Finish::RmsNorm { eps: self.eps()? }, dim),
+            Family::FinishArgMax => Op::Finish(Finish::ArgMax, dim),
             family => unreachable!("{family:?} is not over dims"),
         })
     }

@@ -2,16 +2,19 @@
 //!
 //! * [`Op`] is one operation with its attributes, as a program holds it.
 //! * [`table`] has one row per operation name: signature, operands, element types, documentation.
+//! * [`Summary`] and [`Finish`]: what of an operation runs on each side of a cut along its dim.
 //! * [`parse_call`] and [`print_call`] are the only reader and printer of calls.
 //! * [`Space`] is the iteration space of one application: all its dims, and which of them each
 //!   operand and the result have. Lowering and kernels read the space, not the operation's name.
 
 mod arguments;
 mod atoms;
+mod held;
 mod partial;
 mod pattern;
 mod projection;
 mod space;
+mod summary;
 pub mod table;
 mod text;
 mod window;
@@ -19,10 +22,12 @@ mod work;
 
 pub use arguments::unknown_dtype;
 pub use atoms::{AtomSizes, atom_sizes};
+pub use held::cutting_axes;
 pub use partial::{Passes, passes};
 pub use pattern::{Group, Pattern};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
-pub use table::{OpRow, row, row_of};
+pub use summary::{Finish, Summary, number_dim, part_dim};
+pub use table::{OpRow, Scope, row, row_of};
 pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, usage};
 pub use window::Window;
 pub use work::{product_flops, work};
@@ -119,6 +124,11 @@ pub enum Op {
     Embedding,
     /// `reshard(x)`: the same values; a placement can name it.
     Reshard,
+    /// `moments_of_part(x, d)`: what a device says of its part of a dim. In forms only.
+    Summary(Summary, String),
+    /// `softmax_from_parts(x, p, d)`: an operation along a dim that is cut, from what is said of all its
+    /// parts. In forms only.
+    Finish(Finish, String),
 }
 
 /// Element by element on one operand.

@@ -15,6 +15,7 @@
 //!
 //! Both guess by these rules and then compare the index sets, so what they return is exact or nothing.
 
+use super::held::cutting_axes;
 use super::window::{around_window, window_cuts};
 use super::{DimUse, Space, SpaceId};
 use crate::layout::{Cuts, DimCuts, Factor, IndexSet, Layout, Partial};
@@ -32,6 +33,11 @@ impl Space {
     }
 
     fn project_dim(&self, over: &Layout, group: &[SpaceId]) -> Option<Cuts> {
+        if let [dim] = group
+            && let DimUse::PartsOf(of) = self.dims[*dim].usage
+        {
+            return Some(cutting_axes(over, of).into_iter().map(Factor::Axis).collect());
+        }
         let parts: Vec<Part<'_>> = self.parts(over.cuts(), group);
         match (&parts[..], group) {
             ([], _) => Some(Vec::new()),

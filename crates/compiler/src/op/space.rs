@@ -20,9 +20,9 @@
 //!
 //! Lowering chooses one layout of the space; what each operand must look like and what the result
 //! looks like are its projections. A combined dim that is cut makes the result partial. A whole dim
-//! may not be cut.
+//! may not be cut, but one of which parts can be summarised may (see [`Summary`](super::Summary)).
 
-use super::{Group, Op, Pattern, Window, atom_sizes};
+use super::{Group, Op, Pattern, Window, atom_sizes, number_dim, part_dim};
 use crate::dtype::Combine;
 use crate::id::{Table, id};
 
@@ -42,6 +42,14 @@ pub enum DimUse {
     Whole,
     /// The dim is a part of another one.
     Window(Window),
+    /// As whole, but a summary of each part of the dim says enough of the others: where the dim is cut,
+    /// the operation is lowered to a summary and a finish.
+    Summarised,
+    /// Each device combines the indices that it holds; the result has a dim that counts the devices.
+    InParts,
+    /// Counts the parts of a dim that is worked on in parts. A layout of the space does not cut it: a
+    /// device has the index of its own part.
+    PartsOf(SpaceId),
 }
 
 /// A dim of an iteration space.
@@ -142,6 +150,10 @@ fn named_space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)
             Op::Slice { dim, to, start, .. } if to == name => space
                 .dim(&format!("{dim}@0"))
                 .map_or(DimUse::Kept, |of| DimUse::Window(Window { of, start: *start })),
+            Op::Summary(_, dim) if number_dim(dim) == *name => DimUse::Whole,
+            Op::Summary(_, dim) if part_dim(dim) == *name => {
+                space.dim(dim).map_or(DimUse::Whole, DimUse::PartsOf)
+            }
             _ => DimUse::Kept,
         };
         let id = space.named(name, *size, usage);
@@ -163,8 +175,9 @@ fn joined_dim<'a>(op: &Op, result: &'a [(String, u64)]) -> Option<(&'a (String, 
 /// What an operation does with a dim that is the same in all its operands and the result.
 fn shared_usage(op: &Op, name: &str, in_result: bool) -> DimUse {
     match op {
-        Op::ArgMax(d) | Op::Softmax(d) | Op::LogSoftmax(d) if d == name => DimUse::Whole,
-        Op::LayerNorm { dim, .. } | Op::RmsNorm { dim, .. } if dim == name => DimUse::Whole,
+        op if op.from_parts().is_some_and(|(_, dim)| dim == name) => DimUse::Summarised,
+        Op::Summary(_, dim) if dim == name => DimUse::InParts,
+        Op::Finish(_, dim) if part_dim(dim) == name || number_dim(dim) == name => DimUse::Whole,
         Op::Reduce(reduce, _) if !in_result => DimUse::Combined(reduce.combine()),
         _ if in_result => DimUse::Kept,
         _ => DimUse::Combined(Combine::Sum),

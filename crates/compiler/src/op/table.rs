@@ -1,7 +1,7 @@
 //! The table of operations: one row a name. Parsing, printing, type rules and the documentation read
 //! it; to add an elementwise operation is to add its variant, its row and its kernel.
 
-use super::{Map, Op, Reduce, Zip};
+use super::{Finish, Map, Op, Reduce, Summary, Zip};
 
 /// An operation without its attributes: what a row is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,21 @@ pub enum Family {
     Full,
     Embedding,
     Reshard,
+    Summary(Summary),
+    FinishSoftmax,
+    FinishLogSoftmax,
+    FinishLayerNorm,
+    FinishRmsNorm,
+    FinishArgMax,
+}
+
+/// Where an operation may be called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// In programs and in all forms.
+    Programs,
+    /// In the forms that devices run only: the compiler makes it of others.
+    Forms,
 }
 
 /// How the attributes stand among the operands `x...` of a call.
@@ -216,7 +231,7 @@ const fn with(attributes: Attributes, operands: (usize, usize), row: OpRow) -> O
     OpRow { attributes, operands, ..row }
 }
 
-/// Every operation.
+/// Every operation of programs.
 pub const TABLE: &[OpRow] = &[
     // products
     floats(with(
@@ -423,15 +438,67 @@ pub const TABLE: &[OpRow] = &[
     ),
 ];
 
-/// The row of an operation's name.
-pub fn row(name: &str) -> Option<&'static OpRow> {
-    TABLE.iter().find(|row| row.name == name)
+const fn of_part(summary: Summary, name: &'static str, doc: &'static str) -> OpRow {
+    OpRow {
+        attributes: Attributes::Dim,
+        ..view(Family::Summary(summary), name, "* d -> d@part d@number *", doc)
+    }
+}
+
+const fn from_parts(family: Family, name: &'static str, operands: (usize, usize)) -> OpRow {
+    let row =
+        view(family, name, "* d, ..., d@part d@number * -> * d", "From what is said of all parts of a dim.");
+    floats(with(Attributes::Dim, operands, row))
+}
+
+/// Every operation that only forms have: those along a dim that is cut, in two steps.
+pub const FORM_TABLE: &[OpRow] = &[
+    floats(of_part(
+        Summary::Exponentials,
+        "exponentials_of_part",
+        "Of the part of a dim: the largest element, and the sum of the exponentials of all less the largest.",
+    )),
+    floats(of_part(Summary::Squares, "squares_of_part", "Of the part of a dim: the sum of the squares.")),
+    floats(of_part(
+        Summary::Moments,
+        "moments_of_part",
+        "Of the part of a dim: count, mean, and sum of the squares around it.",
+    )),
+    OpRow {
+        result: ResultDType::I64,
+        ..numbers(of_part(
+            Summary::Largest,
+            "largest_of_part",
+            "Of the part of a dim: the largest element, in the order of integers, and its index.",
+        ))
+    },
+    from_parts(Family::FinishSoftmax, "softmax_from_parts", (2, 2)),
+    from_parts(Family::FinishLogSoftmax, "log_softmax_from_parts", (2, 2)),
+    OpRow {
+        attributes: Attributes::DimAndEps,
+        ..from_parts(Family::FinishLayerNorm, "layer_norm_from_parts", (2, 4))
+    },
+    OpRow {
+        attributes: Attributes::DimAndEps,
+        ..from_parts(Family::FinishRmsNorm, "rms_norm_from_parts", (2, 3))
+    },
+    numbers(OpRow {
+        signature: "d@part d@number * -> *",
+        ..from_parts(Family::FinishArgMax, "argmax_from_parts", (1, 1))
+    }),
+];
+
+/// The row of an operation's name, where it may be called.
+pub fn row(name: &str, scope: Scope) -> Option<&'static OpRow> {
+    let in_forms = FORM_TABLE.iter().filter(|_| scope == Scope::Forms);
+    TABLE.iter().chain(in_forms).find(|row| row.name == name)
 }
 
 /// The row of an operation.
 pub fn row_of(op: &Op) -> &'static OpRow {
     let family = family(op);
-    TABLE.iter().find(|row| row.family == family).expect("every operation has a row in the table")
+    let mut rows = TABLE.iter().chain(FORM_TABLE);
+    rows.find(|row| row.family == family).expect("every operation has a row in a table")
 }
 
 fn family(op: &Op) -> Family {
@@ -459,6 +526,14 @@ fn family(op: &Op) -> Family {
         Op::Full(..) => Family::Full,
         Op::Embedding => Family::Embedding,
         Op::Reshard => Family::Reshard,
+        Op::Summary(summary, _) => Family::Summary(*summary),
+        Op::Finish(finish, _) => match finish {
+            Finish::Softmax => Family::FinishSoftmax,
+            Finish::LogSoftmax => Family::FinishLogSoftmax,
+            Finish::LayerNorm { .. } => Family::FinishLayerNorm,
+            Finish::RmsNorm { .. } => Family::FinishRmsNorm,
+            Finish::ArgMax => Family::FinishArgMax,
+        },
     }
 }
 
@@ -468,8 +543,9 @@ mod tests {
 
     #[test]
     fn names_and_families_are_unique() {
-        for (i, row) in TABLE.iter().enumerate() {
-            for other in &TABLE[..i] {
+        let rows: Vec<&OpRow> = TABLE.iter().chain(FORM_TABLE).collect();
+        for (i, row) in rows.iter().enumerate() {
+            for other in &rows[..i] {
                 assert_ne!(row.name, other.name);
                 assert_ne!(row.family, other.family);
             }

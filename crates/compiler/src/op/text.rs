@@ -1,9 +1,9 @@
 //! Calls as text: `softmax(x, d)`. The only place where operations are read and printed; programs,
 //! local and host programs differ in how an operand is spelled, which their resolver knows.
 
-use super::Op;
 use super::arguments::{argument, misuse, read_arguments};
-use super::table::{Attributes, Family, OpRow, TABLE, row};
+use super::table::{Attributes, Family, OpRow, Scope, TABLE, row};
+use super::{Finish, Op};
 use crate::diagnostic::{Code, Diagnostic, Span, quote};
 use crate::dtype::Number;
 use crate::text::{Cursor, Reported, closest, quoted_text};
@@ -39,10 +39,11 @@ pub struct Call<V> {
 /// looks up each operand.
 pub fn parse_call<'a, V>(
     cursor: &mut Cursor<'a>,
+    scope: Scope,
     resolve: &mut dyn FnMut(OperandText<'a>, Span) -> Result<V, Diagnostic>,
 ) -> Result<Call<V>, Reported> {
     let (name, name_span) = cursor.name("the name of an operation")?;
-    let Some(row) = row(name) else {
+    let Some(row) = row(name, scope) else {
         return Err(cursor.report(unknown_operation(name, name_span)));
     };
     if !cursor.at("(") {
@@ -76,8 +77,15 @@ pub fn print_call(op: &Op, operands: &[String]) -> String {
         Op::Einsum(pattern) => args.insert(0, quoted_text(&pattern.to_string())),
         Op::Cast(dtype) => args.push(dtype.to_string()),
         Op::Reduce(_, dims) => args.extend(dims.iter().cloned()),
-        Op::ArgMax(dim) | Op::Softmax(dim) | Op::LogSoftmax(dim) | Op::Iota(dim) => args.push(dim.clone()),
-        Op::LayerNorm { dim, eps } | Op::RmsNorm { dim, eps } => {
+        Op::ArgMax(dim)
+        | Op::Softmax(dim)
+        | Op::LogSoftmax(dim)
+        | Op::Iota(dim)
+        | Op::Summary(_, dim)
+        | Op::Finish(Finish::Softmax | Finish::LogSoftmax | Finish::ArgMax, dim) => args.push(dim.clone()),
+        Op::LayerNorm { dim, eps }
+        | Op::RmsNorm { dim, eps }
+        | Op::Finish(Finish::LayerNorm { eps } | Finish::RmsNorm { eps }, dim) => {
             args.push(dim.clone());
             if *eps != DEFAULT_EPS {
                 args.push(format!("eps={eps:?}"));
@@ -103,6 +111,10 @@ pub fn print_call(op: &Op, operands: &[String]) -> String {
 /// How a call of the row is written, for messages and the documentation.
 pub fn usage(row: &OpRow) -> String {
     let operands = match (row.family, row.operands) {
+        (Family::FinishArgMax, _) => "p",
+        (Family::FinishSoftmax | Family::FinishLogSoftmax, _) => "x, p",
+        (Family::FinishLayerNorm, _) => "x, g, b, p",
+        (Family::FinishRmsNorm, _) => "x, g, p",
         (_, (1, 1)) => "x",
         (Family::Linear, _) => "x, w, b",
         (Family::LayerNorm, _) => "x, g, b",
@@ -143,6 +155,7 @@ fn unknown_operation(name: &str, place: Span) -> Diagnostic {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::FORM_TABLE;
     use super::*;
 
     fn read(text: &str) -> Result<(Op, Vec<String>), String> {
@@ -154,7 +167,7 @@ mod tests {
                 OperandText::Number(number) => number.to_string(),
             })
         };
-        match parse_call(&mut cursor, &mut resolve) {
+        match parse_call(&mut cursor, Scope::Forms, &mut resolve) {
             Ok(call) => Ok((call.op, call.operands.into_iter().map(|(name, _)| name).collect())),
             Err(Reported) => Err(cursor.finish().to_string()),
         }
@@ -189,6 +202,9 @@ mod tests {
             "full(1.5, f32)",
             "embedding(ids, table)",
             "reshard(x)",
+            "moments_of_part(x, d)",
+            "softmax_from_parts(x, p, d)",
+            "layer_norm_from_parts(x, g, p, d, eps=0.001)",
         ] {
             let (op, operands) = read(text).unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(print_call(&op, &operands), text);
@@ -197,7 +213,7 @@ mod tests {
 
     #[test]
     fn every_row_can_be_read_as_its_usage_says() {
-        for row in TABLE {
+        for row in TABLE.iter().chain(FORM_TABLE) {
             let text = usage(row)
                 .replace(", ...", "")
                 .replace("start, end", "1, 2")

@@ -14,9 +14,8 @@
 //! returned is exact or nothing.
 
 use super::{DimUse, Space, SpaceId};
-use crate::id::Id;
-use crate::layout::{CeilPieces, Cuts, DimCuts, Factor, IndexSet, Layout, Place};
-use crate::mesh::{AxisId, DeviceId, Mesh};
+use crate::layout::{CeilPieces, Cuts, DimCuts, Factor, IndexSet};
+use crate::mesh::{AxisId, Mesh};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,34 +48,6 @@ impl Space {
     /// Whether some dim is a window of this one.
     pub fn has_windows(&self, dim: SpaceId) -> bool {
         self.windows_of(dim).next().is_some()
-    }
-
-    /// The indices that a device holds of every dim at a step, when the space is laid out as `over`;
-    /// `None` if it is not in the mesh.
-    pub fn piece_at_step(&self, over: &Layout, device: DeviceId, steps: &[u64]) -> Option<Vec<IndexSet>> {
-        let coords = over.mesh().coords(over.mesh().place_of(device)?);
-        let sizes: Vec<u64> = self.dims.values().map(|dim| dim.size).collect();
-        let mut held = over.piece(&sizes, Place { coords: &coords, steps });
-        for dim in self.dims.keys() {
-            if let Some((of, range)) = self.window(dim) {
-                held[dim.index()] = held[of.index()].within(&range);
-            }
-        }
-        Some(held)
-    }
-
-    /// How many indices of each dim a device holds at most, when the space is laid out as `over`.
-    pub fn largest_piece(&self, over: &Layout) -> Vec<u64> {
-        let sizes: Vec<u64> = self.dims.values().map(|dim| dim.size).collect();
-        let mut largest = over.largest_piece(&sizes);
-        for dim in self.dims.keys() {
-            if let Some((of, range)) = self.window(dim) {
-                let cuts = DimCuts::new(over, of.index(), sizes[of.index()], &[]);
-                let counts = cuts.pieces().iter().map(|piece| piece.within(&range).count());
-                largest[dim.index()] = counts.max().unwrap_or(0);
-            }
-        }
-        largest
     }
 
     /// Cuts of a dim as far as every window of it can follow: what is cut finer is left out.
@@ -211,6 +182,8 @@ fn is_even_enough(cuts: &DimCuts, size: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Id;
+    use crate::layout::Layout;
 
     fn mesh() -> Arc<Mesh> {
         Arc::new(Mesh::new("m", [("a".into(), 2), ("b".into(), 3)], None).expect("a small mesh"))

@@ -4,7 +4,7 @@ use super::build::{DimText, NewApply, ProgramBuilder, output_twice};
 use super::{Operand, Program};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
-use crate::op::{OperandText, parse_call, unknown_dtype};
+use crate::op::{OperandText, Scope, parse_call, unknown_dtype};
 use crate::text::{Cursor, Kind, Reported, closest};
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
                 Err(Diagnostic::at(Code::Syntax, place, "an operand in a program is a name or a number"))
             }
         };
-        let call = parse_call(cursor, &mut resolve)?;
+        let call = parse_call(cursor, Scope::Programs, &mut resolve)?;
         let asked = match cursor.eat("->") {
             Some(_) => Some(cursor.list("[", "]", dim)?),
             None => None,

@@ -161,7 +161,8 @@ impl Choose<'_> {
             Operand::Value(operand) => Some((operand, moved)),
             Operand::Number(_) => None,
         });
-        let moves: Vec<(ValueId, &Route)> = operands.chain([(value, &best.result)]).collect();
+        let of_result = [(value, &best.summaries), (value, &best.result)];
+        let moves: Vec<(ValueId, &Route)> = operands.chain(of_result).collect();
         for (moved, how) in moves.into_iter().filter(|(_, how)| how.communicates()) {
             let kinds: Vec<&str> = how
                 .legs

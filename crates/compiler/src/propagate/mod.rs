@@ -17,12 +17,14 @@
 
 mod choose;
 mod origin;
+mod parts;
 mod reason;
 mod spread;
 mod ways;
 mod weigh;
 
 pub use origin::Origin;
+pub(crate) use parts::{InParts, OnPieces, in_parts};
 pub(crate) use weigh::{bias_layout, finished_in, finishes_later};
 
 use crate::cost::Cost;

@@ -106,6 +106,8 @@ fn describe_moves(question: &Question<'_>, weighed: &Weighed) -> String {
             tell(&question.program.values[v].name, route);
         }
     }
-    tell(&question.program.values[question.value].name, &weighed.result);
+    let name = &question.program.values[question.value].name;
+    tell(name, &weighed.summaries);
+    tell(name, &weighed.result);
     if text.is_empty() { "nothing moves".into() } else { text }
 }

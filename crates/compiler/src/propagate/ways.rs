@@ -17,7 +17,7 @@ use crate::dtype::Combine;
 use crate::id::{Id, Table};
 use crate::layout::{Cuts, Factor, Layout, Partial};
 use crate::mesh::{AxisId, Mesh};
-use crate::op::{DimUse, Op, Passes, Space, passes};
+use crate::op::{DimUse, Op, Passes, Space, SpaceId, passes};
 use crate::program::{Apply, Operand, Program, ValueId};
 use std::sync::Arc;
 
@@ -139,7 +139,8 @@ impl<'a> Question<'a> {
         ways
     }
 
-    /// The axes that are asked for on one dim only, and are partial nowhere: they are taken there.
+    /// The axes that are asked for on one dim only, and are partial nowhere: they are taken there. Along a
+    /// dim that is summarised that has its price, so there no one may have it without.
     fn unopposed(&self, asks: &[Ask], mesh: &Arc<Mesh>) -> Vec<(AxisId, usize)> {
         let known = (0..self.apply.operands.len()).filter_map(|k| self.known(k));
         let parts: Vec<AxisId> = known
@@ -153,10 +154,29 @@ impl<'a> Question<'a> {
         };
         let axes = mesh.axes().keys().filter(|axis| !parts.contains(axis));
         axes.filter_map(|axis| match dims_of(axis)[..] {
-            [dim] => Some((axis, dim)),
+            [dim] if !self.can_be_had_without(axis, dim, mesh) => Some((axis, dim)),
             _ => None,
         })
         .collect()
+    }
+
+    /// Whether a dim that is summarised is not cut by an axis in a layout of the elements at hand, or where
+    /// the result is to be.
+    fn can_be_had_without(&self, axis: AxisId, dim: usize, mesh: &Arc<Mesh>) -> bool {
+        if self.space.dims[Id::new(dim)].usage != DimUse::Summarised {
+            return false;
+        }
+        let is_dim = |group: &Vec<SpaceId>| group.iter().any(|id| id.index() == dim);
+        let without = |layout: &Layout, groups: &[Vec<SpaceId>]| {
+            let at = groups.iter().position(is_dim);
+            at.is_some_and(|at| !layout.mesh().same_grid(mesh) || layout.cuts_by(axis) != Some(at))
+        };
+        let at_hand = match self.apply.operands.first() {
+            Some(Operand::Value(value)) => &self.at_hand[*value][..],
+            _ => &[],
+        };
+        at_hand.iter().any(|layout| without(layout, &self.space.operands[0]))
+            || self.wanted.is_some_and(|wanted| without(wanted, &self.space.result))
     }
 
     /// What operands and result ask of the space on a mesh.
@@ -186,10 +206,15 @@ impl<'a> Question<'a> {
             for (dim, cuts) in self.space.dims.values().zip(&mut ask.cuts) {
                 match dim.usage {
                     DimUse::Whole => cuts.clear(),
-                    DimUse::Combined(_) => {
+                    // Nothing is gained by parts of nothing.
+                    DimUse::Summarised if dim.size == 0 => cuts.clear(),
+                    DimUse::Combined(_) | DimUse::Summarised => {
                         cuts.iter_mut().for_each(|factor| *factor = factor.stored(dim.size))
                     }
                     DimUse::Kept | DimUse::Window(_) => {}
+                    DimUse::InParts | DimUse::PartsOf(_) => {
+                        unreachable!("propagate: a program has no summaries")
+                    }
                 }
             }
         }

@@ -1,11 +1,13 @@
 //! What one way to run an operation costs: moving its operands there, the work, moving its result.
 
+use super::parts::{OnPieces, in_parts};
 use super::ways::{Question, Way};
 use super::{largest_piece_bytes, typed};
 use crate::cost::Cost;
 use crate::dtype::Combine;
+use crate::instr::TensorType;
 use crate::layout::{Cuts, Layout};
-use crate::op::{Op, Reduce, work};
+use crate::op::{Op, Reduce, Space, work};
 use crate::program::{Operand, Program, Sizes, ValueId};
 use crate::reshard::{Route, route};
 use std::cmp::Ordering;
@@ -18,6 +20,8 @@ pub(super) struct Weighed {
     pub natural: Layout,
     /// For each operand that has to move: which, and how.
     pub moves: Vec<(usize, Route)>,
+    /// How summaries of the parts of a dim come to all who need them.
+    pub summaries: Route,
     /// How the result goes where it is wanted.
     pub result: Route,
     pub time_us: f64,
@@ -32,8 +36,9 @@ impl Weighed {
     /// A way that only moves its one operand to the result.
     pub fn of_move(way: Way, natural: Layout, moved: Route) -> Weighed {
         let (bytes_total, moves) = (moved.bytes_total(), vec![(0, moved)]);
-        let result = Route::default();
-        Weighed { way, natural, moves, result, time_us: 0.0, bytes_total, memory: 0, moved: Vec::new() }
+        let (summaries, result) = (Route::default(), Route::default());
+        let (time_us, memory, moved) = (0.0, 0, Vec::new());
+        Weighed { way, natural, moves, summaries, result, time_us, bytes_total, memory, moved }
     }
 
     /// The order in which ways are preferred. Times count in whole nanoseconds: what a few elements more
@@ -100,6 +105,8 @@ impl Question<'_> {
                 moves.push((k, best));
             }
         }
+        let summaries = self.weigh_work(&way, cost, steps, &mut time_us, &mut memory);
+        bytes_total = bytes_total.saturating_add(summaries.bytes_total());
         let result_type = typed(self.program, sizes, self.value, &natural);
         memory = memory.saturating_add(largest_piece_bytes(&result_type));
         // A partial result that nobody has placed will have to be combined sooner or later.
@@ -111,9 +118,30 @@ impl Question<'_> {
         }
         time_us += result.time_us(cost, steps);
         bytes_total = bytes_total.saturating_add(result.bytes_total());
-        let extents = self.space.largest_piece(&way.over);
-        time_us += cost.time_us(work(&self.apply.op, self.space, &extents), 0, 0);
-        Some(Weighed { way, natural, moves, result, time_us, bytes_total, memory, moved })
+        Some(Weighed { way, natural, moves, summaries, result, time_us, bytes_total, memory, moved })
+    }
+
+    /// What the work itself costs; along a dim that is cut with the exchange of summaries, which is
+    /// returned.
+    fn weigh_work(&self, way: &Way, cost: &Cost, steps: u64, time_us: &mut f64, memory: &mut u64) -> Route {
+        let mut add = |op: &Op, space: &Space, over: &Layout| {
+            *time_us += cost.time_us(work(op, space, &space.largest_piece(over)), 0, 0);
+        };
+        let dtype = self.apply.values().next().map(|value| self.program.values[value].dtype);
+        let parts = dtype.and_then(|dtype| in_parts(&self.apply.op, self.space, &way.over, dtype));
+        let Some(parts) = parts else {
+            add(&self.apply.op, self.space, &way.over);
+            return Route::default();
+        };
+        for OnPieces { op, space, over } in [&parts.summary, &parts.finish] {
+            add(op, space, over);
+        }
+        let all = TensorType { layout: parts.all.clone(), ..parts.own.clone() };
+        *memory = memory.saturating_add(largest_piece_bytes(&parts.own));
+        *memory = memory.saturating_add(largest_piece_bytes(&all));
+        let gathered = parts.gathered(cost);
+        *time_us += gathered.time_us(cost, steps);
+        gathered
     }
 }
 

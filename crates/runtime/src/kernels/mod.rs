@@ -22,11 +22,14 @@ mod contract;
 mod copy;
 mod elementwise;
 mod exponential;
+mod finish;
 mod float;
 mod lane;
+mod lanes;
 mod lookup;
 mod product;
 mod reduce;
+mod summary;
 mod tile;
 mod vectors;
 mod walk;
@@ -132,6 +135,8 @@ pub fn compute(
         Op::Concat { .. } => copy::concat(&frame, operands, out),
         Op::Iota(_) => lookup::iota(&frame, out),
         Op::Full(number, dtype) => elementwise::full(&frame, *number, *dtype, out),
+        Op::Summary(summary, dim) => summary::summary(&frame, *summary, dim, &operands[0], out),
+        Op::Finish(finish, dim) => finish::finish(&frame, *finish, dim, operands, out),
         Op::Embedding => return lookup::embedding(&frame, operands, out),
     }
     Ok(())

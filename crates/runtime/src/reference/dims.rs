@@ -74,22 +74,18 @@ pub(super) fn log_softmax(lane: &[f64]) -> Vec<f64> {
     lane.iter().map(|x| x - largest - total.ln()).collect()
 }
 
-/// `layer_norm` of one lane.
-pub(super) fn layer_norm(lane: &[f64], eps: f64, gain: Option<&Array>, bias: Option<&Array>) -> Vec<f64> {
+/// `layer_norm` of one lane, without scale and offset.
+pub(super) fn layer_norm(lane: &[f64], eps: f64) -> Vec<f64> {
     let count = lane.len() as f64;
     let mean = lane.iter().sum::<f64>() / count;
     let variance = lane.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
-    let at = |array: Option<&Array>, index: usize, without: f64| array.map_or(without, |a| a.floats()[index]);
-    let normal =
-        |(i, x): (usize, &f64)| (x - mean) / (variance + eps).sqrt() * at(gain, i, 1.0) + at(bias, i, 0.0);
-    lane.iter().enumerate().map(normal).collect()
+    lane.iter().map(|x| (x - mean) / (variance + eps).sqrt()).collect()
 }
 
-/// `rms_norm` of one lane.
-pub(super) fn rms_norm(lane: &[f64], eps: f64, gain: Option<&Array>) -> Vec<f64> {
+/// `rms_norm` of one lane, without scale.
+pub(super) fn rms_norm(lane: &[f64], eps: f64) -> Vec<f64> {
     let mean = lane.iter().map(|x| x * x).sum::<f64>() / lane.len() as f64;
-    let at = |index: usize| gain.map_or(1.0, |g| g.floats()[index]);
-    lane.iter().enumerate().map(|(i, x)| x / (mean + eps).sqrt() * at(i)).collect()
+    lane.iter().map(|x| x / (mean + eps).sqrt()).collect()
 }
 
 /// `slice`: element `i` along `to` is element `start + i` along `dim`.

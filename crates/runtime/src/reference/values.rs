@@ -51,11 +51,13 @@ fn apply_op(op: &Op, operands: Vec<Array>, result: &[(String, usize)]) -> Array 
         Op::ArgMax(dim) => dims::argmax(dim, &operands[0], result),
         Op::Softmax(dim) => dims::lanes(dim, &operands[0], result, dims::softmax),
         Op::LogSoftmax(dim) => dims::lanes(dim, &operands[0], result, dims::log_softmax),
-        Op::LayerNorm { dim, eps } => dims::lanes(dim, &operands[0], result, |lane| {
-            dims::layer_norm(lane, *eps, operands.get(1), operands.get(2))
-        }),
+        Op::LayerNorm { dim, eps } => {
+            let normal = dims::lanes(dim, &operands[0], result, |lane| dims::layer_norm(lane, *eps));
+            scaled(normal, &operands[1..], result)
+        }
         Op::RmsNorm { dim, eps } => {
-            dims::lanes(dim, &operands[0], result, |lane| dims::rms_norm(lane, *eps, operands.get(1)))
+            let normal = dims::lanes(dim, &operands[0], result, |lane| dims::rms_norm(lane, *eps));
+            scaled(normal, &operands[1..], result)
         }
         Op::Rearrange { pattern, sizes } => dims::rearrange(&operands[0], pattern, sizes, result),
         Op::Rename(pairs) => rename(pairs, &operands[0]).spread(result),
@@ -71,6 +73,7 @@ fn apply_op(op: &Op, operands: Vec<Array>, result: &[(String, usize)]) -> Array 
         }
         Op::Full(number, dtype) => scalar(*number, *dtype),
         Op::Embedding => unreachable!("it can fail, so it has its own way"),
+        Op::Summary(..) | Op::Finish(..) => unreachable!("a program has no {}", op.name()),
     }
 }
 
@@ -92,6 +95,12 @@ fn linear(mut operands: Vec<Array>, result: &[(String, usize)]) -> Array {
         Some(bias) => zip_all(Zip::Add, &product, &bias.spread(result)),
         None => product,
     }
+}
+
+/// Times the first of the others, plus the second.
+fn scaled(normal: Array, others: &[Array], result: &[(String, usize)]) -> Array {
+    let operations = [Zip::Mul, Zip::Add].into_iter().zip(others);
+    operations.fold(normal, |at, (zip, other)| zip_all(zip, &at, &other.spread(result)))
 }
 
 /// The pattern names the operands' dims by position.

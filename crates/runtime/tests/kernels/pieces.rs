@@ -244,7 +244,7 @@ fn check(seed: u64) -> bool {
         .dims
         .values()
         .map(|dim| match dim.usage {
-            DimUse::Whole => vec![IndexSet::range(0, dim.size)],
+            DimUse::Whole | DimUse::Summarised => vec![IndexSet::range(0, dim.size)],
             // A bias is added once: only where nothing is left to be added.
             DimUse::Combined(_) if with_bias => vec![IndexSet::range(0, dim.size)],
             DimUse::Combined(_) => {
@@ -253,6 +253,7 @@ fn check(seed: u64) -> bool {
             }
             DimUse::Kept => cut(draw, dim.size),
             DimUse::Window(_) => vec![IndexSet::range(0, 0)], // follows the dim that it is a part of
+            DimUse::InParts | DimUse::PartsOf(_) => unreachable!("a program has no summaries"),
         })
         .collect();
     let stored = if partial { expected.dtype().wide() } else { expected.dtype() };

@@ -344,12 +344,17 @@ fn loose(call: String) -> Drawn {
 
 /// Wide enough that the last bits stay below the tolerance.
 fn wide(value: &Known) -> bool {
-    float(value) && matches!(value.dtype, DType::F32 | DType::F64) && value.bound < 1000.0
+    moderate(value) && matches!(value.dtype, DType::F32 | DType::F64)
+}
+
+/// Not so large that differences are lost.
+fn moderate(value: &Known) -> bool {
+    float(value) && value.bound < 1000.0
 }
 
 fn softmax(draft: &mut Draft, dice: &mut Dice<'_>) -> Drawn {
     let name = ["softmax", "log_softmax"][dice.below(2)];
-    let x = operand(draft, dice, wide)?;
+    let x = operand(draft, dice, moderate)?;
     let (dim, _) = dim_of(dice, &x)?;
     loose(format!("{name}({}, {dim})", x.name))
 }
@@ -362,7 +367,7 @@ fn function(draft: &mut Draft, dice: &mut Dice<'_>) -> Drawn {
 }
 
 fn norm(draft: &mut Draft, dice: &mut Dice<'_>) -> Drawn {
-    let x = operand(draft, dice, wide)?;
+    let x = operand(draft, dice, moderate)?;
     let (dim, size) = dim_of(dice, &x)?;
     // Of one element the norm is 0 or a sign, and what is left is noise.
     if size < 2 {
@@ -370,9 +375,12 @@ fn norm(draft: &mut Draft, dice: &mut Dice<'_>) -> Drawn {
     }
     let gain = draft.input(vec![(dim.clone(), size)], x.dtype, Fill::Small)?;
     let shift = draft.input(vec![(dim.clone(), size)], x.dtype, Fill::Small)?;
-    loose(match dice.below(3) {
+    loose(match dice.below(6) {
         0 => format!("rms_norm({}, {}, {dim})", x.name, gain.name),
         1 => format!("layer_norm({}, {}, {}, {dim})", x.name, gain.name, shift.name),
+        2 => format!("layer_norm({}, {dim})", x.name),
+        3 => format!("layer_norm({}, {}, {dim})", x.name, gain.name),
+        4 => format!("rms_norm({}, {dim})", x.name),
         _ => format!("rms_norm({}, {dim}, eps=0.5)", x.name),
     })
 }

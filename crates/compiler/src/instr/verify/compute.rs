@@ -6,9 +6,9 @@ use crate::diagnostic::Span;
 use crate::dtype::{DType, Number};
 use crate::id::Id;
 use crate::instr::{Arg, Compute, Fault, TensorType};
-use crate::layout::{Factor, Partial};
+use crate::layout::{Cuts, Factor, Partial};
 use crate::mesh::Mesh;
-use crate::op::{DimUse, Op, Passes, Space, SpaceId, passes};
+use crate::op::{DimUse, Op, Passes, Space, SpaceDim, SpaceId, passes};
 use crate::program::{CallType, OperandType, infer};
 
 /// Checks a computation inside loops; `operands` are the types of what it works on (none for a
@@ -95,23 +95,44 @@ fn check_uses<V>(compute: &Compute<V>) -> Result<(), Fault> {
         let cuts = compute.over.plain_cuts(id.index(), dim.size);
         match dim.usage {
             DimUse::Kept => {}
-            DimUse::Combined(_) if cuts.iter().any(|f| f.step().is_some()) => {
+            DimUse::Combined(_) | DimUse::InParts if cuts.iter().any(|f| f.step().is_some()) => {
                 return Err(Fault::new(format!("the combined dim `{}` is divided into steps", dim.name)));
             }
-            DimUse::Combined(_) => {}
-            DimUse::Whole if cuts.iter().any(|f| f.step().is_some() || f.axis().is_some()) => {
+            DimUse::Combined(_) | DimUse::InParts => {}
+            DimUse::Whole | DimUse::Summarised
+                if cuts.iter().any(|f| f.step().is_some() || f.axis().is_some()) =>
+            {
                 return Err(Fault::new(format!("dim `{}` is cut, but is needed whole", dim.name)));
             }
-            DimUse::Whole => {}
+            DimUse::Whole | DimUse::Summarised => {}
             DimUse::Window(_) if !cuts.is_empty() => {
                 return Err(Fault::new(format!("dim `{}` is a window, but has cuts of its own", dim.name)));
             }
             DimUse::Window(_) => {}
+            DimUse::PartsOf(of) => check_parts(compute, dim, &compute.over.cuts()[id.index()], of)?,
         }
         let in_steps = cuts.iter().any(|f| f.step().is_some());
         if in_steps && compute.space.has_windows(id) {
             return Err(Fault::new(format!("dim `{}` has windows and is divided into steps", dim.name)));
         }
+    }
+    if let Some((name, numbers)) = compute.op.summary_numbers()
+        && compute.space.dim(&name).is_none_or(|dim| compute.space.dims[dim].size != numbers)
+    {
+        return Err(Fault::new(format!("the summary has {numbers} numbers, not as many as `{name}`")));
+    }
+    Ok(())
+}
+
+/// A dim that counts the parts of another is as long as there are parts, and not cut itself.
+fn check_parts<V>(compute: &Compute<V>, dim: &SpaceDim, cuts: &Cuts, of: SpaceId) -> Result<(), Fault> {
+    let axes = compute.over.cuts()[of.index()].iter().filter_map(Factor::axis);
+    let parts = axes.map(|axis| compute.over.mesh().size(axis)).fold(1, u64::saturating_mul);
+    if dim.size != parts {
+        return Err(Fault::new(format!("`{}` counts {parts} parts, but has size {}", dim.name, dim.size)));
+    }
+    if !cuts.is_empty() {
+        return Err(Fault::new(format!("`{}` counts parts and is cut itself", dim.name)));
     }
     Ok(())
 }

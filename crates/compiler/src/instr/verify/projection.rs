@@ -9,9 +9,9 @@
 use super::{Counters, sampled_steps};
 use crate::id::Id;
 use crate::instr::TensorType;
-use crate::layout::{DimCuts, Factor, IndexSet, Layout};
+use crate::layout::{Cuts, DimCuts, Factor, IndexSet, Layout};
 use crate::mesh::{AxisId, Coords, DeviceId};
-use crate::op::{Space, SpaceId};
+use crate::op::{DimUse, Space, SpaceId};
 
 /// A layout of an iteration space inside loops.
 pub(super) struct Over<'a> {
@@ -32,16 +32,26 @@ impl Over<'_> {
         })
     }
 
-    /// The factors that cut a dim of the space: a window's are those of the dim that it is a part of.
-    fn cuts(&self, id: SpaceId) -> &[Factor] {
-        let of = self.space.window(id).map_or(id, |(of, _)| of);
-        &self.layout.cuts()[of.index()]
+    /// What cuts a dim of the space. A window is cut by the factors of the dim that it is a part of. What
+    /// counts the parts of another dim is cut by the axes that cut that one, in the order of the mesh; as it
+    /// is as long as there are parts, into single indices.
+    fn cuts(&self, id: SpaceId) -> Cuts {
+        match self.space.dims[id].usage {
+            DimUse::Window(window) => self.layout.cuts()[window.of.index()].clone(),
+            DimUse::PartsOf(of) => {
+                let parted = &self.layout.cuts()[of.index()];
+                let cuts_it = |axis: &AxisId| parted.iter().any(|factor| factor.axis() == Some(*axis));
+                self.layout.mesh().axes().keys().filter(cuts_it).map(Factor::Axis).collect()
+            }
+            _ => self.layout.cuts()[id.index()].clone(),
+        }
     }
 
     /// On two grids: device by device.
     fn differs_on(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<DeviceId> {
         let (own, runs) = (ty.layout.mesh(), self.layout.mesh());
-        let factors = group.iter().flat_map(|&id| self.cuts(id)).chain(&ty.layout.cuts()[dim]);
+        let cuts: Vec<Cuts> = group.iter().map(|&id| self.cuts(id)).collect();
+        let factors = cuts.iter().flatten().chain(&ty.layout.cuts()[dim]);
         sampled_steps(factors, self.counters).iter().find_map(|steps| {
             let held = DimCuts::new(&ty.layout, dim, ty.dims[dim].1, steps);
             let parts: Vec<Part> = group.iter().map(|&id| Part::new(self, id, steps)).collect();
@@ -56,12 +66,13 @@ impl Over<'_> {
     fn dim_differs(&self, ty: &TensorType, dim: usize, group: &[SpaceId]) -> Option<DeviceId> {
         let size = ty.dims[dim].1;
         if let [id] = group
-            && self.space.window(*id).is_none()
+            && !matches!(self.space.dims[*id].usage, DimUse::Window(_) | DimUse::PartsOf(_))
             && ty.layout.plain_cuts(dim, size) == self.layout.plain_cuts(id.index(), size)
         {
             return None;
         }
-        let factors = || group.iter().flat_map(|&id| self.cuts(id)).chain(&ty.layout.cuts()[dim]);
+        let cuts: Vec<Cuts> = group.iter().map(|&id| self.cuts(id)).collect();
+        let factors = || cuts.iter().flatten().chain(&ty.layout.cuts()[dim]);
         let mut axes: Vec<AxisId> = factors().filter_map(Factor::axis).collect();
         axes.sort_unstable();
         axes.dedup();
@@ -85,7 +96,7 @@ struct Part {
 impl Part {
     fn new(over: &Over<'_>, id: SpaceId, steps: &[u64]) -> Part {
         let size = |id: SpaceId| over.space.dims[id].size;
-        let cuts = |id: SpaceId| DimCuts::new(over.layout, id.index(), size(id), steps);
+        let cuts = |of: SpaceId| DimCuts::of(&over.cuts(id), over.layout.mesh(), size(of), steps);
         let cuts = match over.space.window(id) {
             Some((of, range)) => cuts(of).within(&range),
             None => cuts(id),

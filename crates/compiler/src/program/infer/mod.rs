@@ -10,6 +10,7 @@
 mod dtypes;
 mod elementwise;
 mod products;
+mod summaries;
 mod views;
 
 use crate::diagnostic::{Code, Diagnostic, Span, quote, quote_all};
@@ -106,6 +107,8 @@ fn given_dims(call: CallType<'_>) -> Result<Given, Diagnostic> {
         Op::LayerNorm { dim, .. } | Op::RmsNorm { dim, .. } => {
             elementwise::normalised(call, dim).map(Given::from)
         }
+        Op::Summary(summary, dim) => summaries::summary(call, *summary, dim),
+        Op::Finish(finish, dim) => summaries::finish(call, *finish, dim).map(Given::from),
         Op::Rearrange { pattern, sizes } => views::rearrange(call, pattern, sizes),
         Op::Rename(pairs) => views::rename(call, pairs).map(Given::from),
         Op::Slice { dim, to, start, end } => views::slice(call, dim, to, *start, *end),
