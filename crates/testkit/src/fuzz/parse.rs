@@ -11,6 +11,7 @@ use shardweave_compiler::local::{self, parse_local};
 use shardweave_compiler::placement::verify_sizes;
 use shardweave_compiler::program::Sizes;
 use shardweave_compiler::schedule;
+use std::collections::BTreeSet;
 
 /// The longest message; what a user gave is cut short in it.
 const LONGEST_MESSAGE: usize = 3000;
@@ -104,7 +105,7 @@ fn check_local(text: &str, behaviour: &mut Behaviour) -> Result<(), String> {
     }
     match local::verify(&program) {
         Err(fault) => behaviour.did(format!("local {}", super::behaviour::pattern(&fault.reason))),
-        Ok(()) => match schedule::run(&program) {
+        Ok(()) => match schedule::run(&program, &BTreeSet::new()) {
             Err(found) => behaviour.told("schedule", &found),
             Ok(host) => behaviour.counted("scheduled", host.buffers.len()),
         },
