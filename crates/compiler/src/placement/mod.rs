@@ -3,10 +3,12 @@
 //! What a user wrote for a value is never changed. Values that are not listed get their layout from
 //! [`propagate`](crate::propagate).
 
+mod build;
 mod parse;
 mod print;
 mod verify;
 
+pub use build::PlacementBuilder;
 pub use parse::parse_placement;
 pub(crate) use parse::{KnownProgram, PlacementScope, read_placement};
 pub use print::PlacementText;

@@ -1,220 +1,291 @@
-//! The one way to make a [`Program`]: value by value, each checked by [`infer`] when it is added.
+//! Programs written in Rust.
+//!
+//! ```
+//! use shardweave_compiler::dtype::DType;
+//! use shardweave_compiler::op::{Map, Op};
+//! use shardweave_compiler::program::Program;
+//!
+//! let layer = Program::builder("layer")
+//!     .input("x", DType::F32, ["s", "e"])
+//!     .input("w", DType::F32, ["h", "e"])
+//!     .op("y", Op::Linear, ["x", "w"])
+//!     .op("z", Op::Map(Map::Gelu), ["y"])
+//!     .output("z")
+//!     .finish()?;
+//! assert_eq!(layer, layer.to_string().parse()?);
+//! # Ok::<(), shardweave_compiler::diagnostic::Diagnostics>(())
+//! ```
+//!
+//! A builder says what the text says, statement by statement, and its statements are read by the one reader
+//! of programs: so there is one set of rules, and a mistake has its place in [`ProgramBuilder::text`]. What
+//! is added here is only that every part is one that the text can say.
+//!
+//! Considered and left: handles for values instead of names. Every value needs a name anyway, for
+//! placements and explanations; handles would add a second way to refer to it, and of one builder could be
+//! used in another.
 
-use super::infer::{CallType, OperandType, distinct, infer};
-use super::{Apply, Def, Dim, DimId, Operand, Program, Value, ValueId};
+use super::print::{dims_text, input_text, result_text};
+use super::{DimText, Program, parse_program};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
-use crate::dtype::DType;
-use crate::id::Table;
-use crate::op::Op;
-use crate::text::{check_name, check_spelling};
-use std::collections::BTreeMap;
+use crate::dtype::{DType, Number};
+use crate::op::{Op, OperandText, Scope, parse_call, print_call};
+use crate::text::{Cursor, Reported, check_spelling, quoted_text};
 
-/// A dim as it is named somewhere: `b`, `b=2`.
-#[derive(Clone, PartialEq, Debug)]
-pub struct DimText {
-    /// The name.
-    pub name: String,
-    /// The size, if it is fixed there.
-    pub size: Option<u64>,
-    /// Where it stands.
-    pub span: Span,
-}
-
-/// An operation to be added.
-#[derive(Clone, PartialEq, Debug)]
-pub struct NewApply {
-    /// The operation.
-    pub op: Op,
-    /// The operands, each with its place.
-    pub operands: Vec<(Operand, Span)>,
-    /// The dims asked for.
-    pub asked: Option<Vec<DimText>>,
-    /// The place of the call.
-    pub span: Span,
-}
-
-/// A program that is being made.
+/// A program in the making. See the [module](self).
+#[derive(Clone, Debug)]
 pub struct ProgramBuilder {
-    program: Program,
-    values: BTreeMap<String, ValueId>,
-    dims: BTreeMap<String, DimId>,
-    fixed_at: Table<DimId, Span>,
-    is_output: Table<ValueId, bool>,
+    text: String,
+    /// Parts that the text cannot say.
+    found: Diagnostics,
+}
+
+/// What an operation works on: the name of a value, or a number.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Term {
+    /// A value defined before.
+    Value(String),
+    /// A number; it takes the element type of the other operand.
+    Number(Number),
+}
+
+impl Program {
+    /// A program in the making.
+    pub fn builder(name: &str) -> ProgramBuilder {
+        let mut builder = ProgramBuilder { text: format!("program {name} {{\n"), found: Diagnostics::new() };
+        builder.spelled(name);
+        builder
+    }
 }
 
 impl ProgramBuilder {
-    /// A program without values.
-    pub fn new(name: impl Into<String>, span: Span) -> ProgramBuilder {
-        let program = Program {
-            name: name.into(),
-            dims: Table::new(),
-            values: Table::new(),
-            outputs: Vec::new(),
-            span,
-        };
-        ProgramBuilder {
-            program,
-            values: BTreeMap::new(),
-            dims: BTreeMap::new(),
-            fixed_at: Table::new(),
-            is_output: Table::new(),
-        }
-    }
-
-    /// The value of that name.
-    pub fn value(&self, name: &str) -> Option<ValueId> {
-        self.values.get(name).copied()
-    }
-
-    /// The program so far.
-    pub fn program(&self) -> &Program {
-        &self.program
-    }
-
-    /// Adds an input; `from` names a tensor of the weight files.
-    pub fn input(
+    /// `input x: f32[b, s=4]`: dims are names, or names with sizes.
+    pub fn input<D: Into<DimText>>(
         &mut self,
         name: &str,
-        span: Span,
         dtype: DType,
-        dims: &[DimText],
-        from: Option<String>,
-    ) -> Result<ValueId, Diagnostic> {
-        self.check_name(name, span)?;
-        let names: Vec<&str> = dims.iter().map(|dim| dim.name.as_str()).collect();
-        let place = dims.first().map_or(span, |dim| dim.span).to(dims.last().map_or(span, |dim| dim.span));
-        distinct(&names, place)?;
-        let mut ids = Vec::with_capacity(dims.len());
-        for dim in dims {
-            ids.push(self.dim(dim)?);
+        dims: impl IntoIterator<Item = D>,
+    ) -> &mut ProgramBuilder {
+        self.input_from(name, dtype, dims, None)
+    }
+
+    /// `input w: f32[h, e] from "layer.weight"`: an input that a tensor of the weight files is for.
+    pub fn weight<D: Into<DimText>>(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        dims: impl IntoIterator<Item = D>,
+        from: &str,
+    ) -> &mut ProgramBuilder {
+        self.input_from(name, dtype, dims, Some(from))
+    }
+
+    fn input_from<D: Into<DimText>>(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        dims: impl IntoIterator<Item = D>,
+        from: Option<&str>,
+    ) -> &mut ProgramBuilder {
+        self.spelled(name);
+        let dims = self.dims(dims);
+        if let Some(from) = from.filter(|from| !can_be_quoted(from)) {
+            let message = format!("the name {} of a tensor has a line break", quote(from));
+            self.found.push(Diagnostic::general(Code::Syntax, message));
         }
-        Ok(self.add(Value { name: name.into(), dims: ids, dtype, def: Def::Input { from }, span }))
+        self.statement(&input_text(name, dtype, &dims, from))
     }
 
-    /// Adds the result of an operation.
-    pub fn apply(&mut self, name: &str, span: Span, new: NewApply) -> Result<ValueId, Diagnostic> {
-        self.check_name(name, span)?;
-        let program = &self.program;
-        let operands: Vec<(OperandType<'_>, Span)> =
-            new.operands.iter().map(|(operand, place)| (operand_type(program, *operand), *place)).collect();
-        let asked: Option<Vec<&str>> =
-            new.asked.as_ref().map(|dims| dims.iter().map(|dim| dim.name.as_str()).collect());
-        let asked_at = new.asked.iter().flatten().map(|dim| dim.span).reduce(Span::to).unwrap_or(new.span);
-        let given = infer(CallType {
-            op: &new.op,
-            operands: &operands,
-            asked: asked.as_deref().map(|dims| (dims, asked_at)),
-            span: new.span,
-        })?;
-        let mut ids = Vec::with_capacity(given.dims.len());
-        for name in given.dims {
-            let size = given.sizes.iter().find(|(dim, _)| *dim == name).map(|(_, size)| *size);
-            ids.push(self.dim(&DimText { name, size, span: new.span })?);
+    /// `y = linear(x, w)`: any operation, with its attributes, on values and numbers.
+    pub fn op<T: Into<Term>>(
+        &mut self,
+        name: &str,
+        op: Op,
+        operands: impl IntoIterator<Item = T>,
+    ) -> &mut ProgramBuilder {
+        let operands = self.operands(&op, operands);
+        self.spelled(name);
+        self.statement(&result_text(name, &op, &operands, None))
+    }
+
+    /// `y = linear(x, w) -> [b, h]`: the same with the dims asked for.
+    pub fn op_as<T: Into<Term>, D: Into<DimText>>(
+        &mut self,
+        name: &str,
+        op: Op,
+        operands: impl IntoIterator<Item = T>,
+        dims: impl IntoIterator<Item = D>,
+    ) -> &mut ProgramBuilder {
+        let operands = self.operands(&op, operands);
+        self.spelled(name);
+        let dims = self.dims(dims);
+        self.statement(&result_text(name, &op, &operands, Some(&dims)))
+    }
+
+    /// `output y`
+    pub fn output(&mut self, name: &str) -> &mut ProgramBuilder {
+        self.spelled(name);
+        self.statement(&format!("output {name}"))
+    }
+
+    /// The statements so far, as text: what the places of mistakes are in.
+    pub fn text(&self) -> String {
+        format!("{}}}\n", self.text)
+    }
+
+    /// The program; all mistakes if there are any. The builder can go on from here.
+    pub fn finish(&self) -> Result<Program, Diagnostics> {
+        self.found.clone().finish(())?;
+        parse_program(&self.text())
+    }
+
+    fn statement(&mut self, statement: &str) -> &mut ProgramBuilder {
+        self.text.push_str("  ");
+        self.text.push_str(statement);
+        self.text.push('\n');
+        self
+    }
+
+    fn dims<D: Into<DimText>>(&mut self, dims: impl IntoIterator<Item = D>) -> String {
+        let dims: Vec<DimText> = dims.into_iter().map(Into::into).collect();
+        dims.iter().for_each(|dim| self.spelled(&dim.name));
+        dims_text(dims.iter().map(ToString::to_string))
+    }
+
+    /// The operands as text. The call must read back as the operation that it is.
+    fn operands<T: Into<Term>>(&mut self, op: &Op, operands: impl IntoIterator<Item = T>) -> Vec<String> {
+        let mut texts = Vec::new();
+        for operand in operands {
+            texts.push(match operand.into() {
+                Term::Value(name) => {
+                    self.spelled(&name);
+                    name
+                }
+                Term::Number(number) => number.to_string(),
+            });
         }
-        for dim in new.asked.iter().flatten().filter(|dim| dim.size.is_some()) {
-            self.dim(dim)?;
+        if let Err(mistakes) = can_be_said(op, &texts) {
+            self.found.extend(mistakes);
         }
-        let apply = Apply {
-            op: new.op,
-            operands: new.operands.into_iter().map(|(operand, _)| operand).collect(),
-            asked: new.asked.is_some().then(|| ids.clone()),
-        };
-        let def = Def::Result(apply);
-        Ok(self.add(Value { name: name.into(), dims: ids, dtype: given.dtype, def, span }))
+        texts
     }
 
-    /// Names a value as an output.
-    pub fn output(&mut self, value: ValueId, span: Span) -> Result<(), Diagnostic> {
-        if std::mem::replace(&mut self.is_output[value], true) {
-            return Err(output_twice(&self.program.values[value].name, span));
+    /// A name that is none would be read as something else.
+    fn spelled(&mut self, name: &str) {
+        if let Err(mut mistake) = check_spelling(name, Span::default()) {
+            mistake.place = None; // the text is not read then
+            self.found.push(mistake);
         }
-        self.program.outputs.push(value);
-        Ok(())
-    }
-
-    /// The program.
-    pub fn finish(self) -> Result<Program, Diagnostics> {
-        match self.no_output() {
-            Some(mistake) => Err(mistake.into()),
-            None => Ok(self.program),
-        }
-    }
-
-    /// What is wrong with a program that has no output.
-    pub(super) fn no_output(&self) -> Option<Diagnostic> {
-        self.program.outputs.is_empty().then(|| {
-            let message = format!("program {} has no output", quote(&self.program.name));
-            Diagnostic::at(Code::NoOutput, self.program.span, message).help("name what it is for: `output y`")
-        })
-    }
-
-    /// The values so far, whether they make a program or not.
-    pub(super) fn unfinished(self) -> Program {
-        self.program
-    }
-
-    fn add(&mut self, value: Value) -> ValueId {
-        let name = value.name.clone();
-        let id = self.program.values.push(value);
-        self.is_output.push(false);
-        self.values.insert(name, id);
-        id
-    }
-
-    /// Whether a new value may have the name.
-    pub(super) fn check_name(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
-        check_name("a value", name, span)?;
-        match self.values.get(name) {
-            None => Ok(()),
-            Some(&first) => {
-                let mistake =
-                    Diagnostic::at(Code::DuplicateName, span, format!("{} is defined twice", quote(name)));
-                let mistake = mistake.related(self.program.values[first].span, "it is first defined here");
-                Err(mistake.help("give one of them another name"))
-            }
-        }
-    }
-
-    /// The dim of that name, new if it is not known; a size that it is given must be the one it has.
-    fn dim(&mut self, text: &DimText) -> Result<DimId, Diagnostic> {
-        let Some(&id) = self.dims.get(&text.name) else {
-            check_spelling(&text.name, text.span)?;
-            let dim = Dim { name: text.name.clone(), fixed: text.size, span: text.span };
-            let id = self.program.dims.push(dim);
-            self.dims.insert(text.name.clone(), id);
-            self.fixed_at.push(text.span);
-            return Ok(id);
-        };
-        match (self.program.dims[id].fixed, text.size) {
-            (None, Some(_)) => {
-                self.program.dims[id].fixed = text.size;
-                self.fixed_at[id] = text.span;
-            }
-            (Some(known), Some(size)) if known != size => {
-                let message =
-                    format!("the dim {} gets size {size} here, but it has size {known}", quote(&text.name));
-                return Err(Diagnostic::at(Code::SizeConflict, text.span, message)
-                    .related(self.fixed_at[id], format!("size {known} is fixed here"))
-                    .help("a name has one size in a program; where two sizes are meant, use two names"));
-            }
-            _ => {}
-        }
-        Ok(id)
     }
 }
 
-/// A value is named as output a second time.
-pub(super) fn output_twice(name: &str, span: Span) -> Diagnostic {
-    let message = format!("{} is named as output twice", quote(name));
-    Diagnostic::at(Code::DuplicateOutput, span, message).help("name it once")
+/// Whether the call reads back as this operation. What else is wrong with it is told when it is read in
+/// its place.
+fn can_be_said(op: &Op, operands: &[String]) -> Result<(), Diagnostics> {
+    let text = print_call(op, operands);
+    let mut cursor = Cursor::new(&text);
+    let read = parse_call(&mut cursor, Scope::Programs, &mut |_: OperandText<'_>, _| Ok(()));
+    match read {
+        Ok(call) if call.op == *op => Ok(()),
+        Err(Reported) if cursor.mistakes() > 0 => Ok(()),
+        _ => {
+            let message = format!("{} does not say the operation that it was made from", quote(&text));
+            Err(Diagnostic::general(Code::Syntax, message).help("name its dims as dims are named").into())
+        }
+    }
 }
 
-fn operand_type(program: &Program, operand: Operand) -> OperandType<'_> {
-    match operand {
-        Operand::Number(number) => OperandType::Number(number),
-        Operand::Value(id) => {
-            let value = &program.values[id];
-            OperandType::Value { name: &value.name, dims: program.dim_names(id), dtype: value.dtype }
+fn can_be_quoted(from: &str) -> bool {
+    let quoted = quoted_text(from);
+    let mut cursor = Cursor::new(&quoted);
+    matches!(cursor.text("a text"), Ok((read, _)) if read == from)
+}
+
+impl From<&str> for Term {
+    fn from(name: &str) -> Term {
+        Term::Value(name.into())
+    }
+}
+
+impl From<String> for Term {
+    fn from(name: String) -> Term {
+        Term::Value(name)
+    }
+}
+
+impl From<f64> for Term {
+    fn from(number: f64) -> Term {
+        Term::Number(Number::Float(number))
+    }
+}
+
+impl From<i64> for Term {
+    fn from(number: i64) -> Term {
+        Term::Number(Number::Int(number.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Reduce, Zip};
+
+    fn told(builder: &ProgramBuilder) -> String {
+        builder.finish().expect_err("a mistake").to_string()
+    }
+
+    #[test]
+    fn a_built_program_is_what_its_text_says() {
+        let mut builder = Program::builder("p");
+        builder.input("x", DType::F32, [DimText::from("b"), ("s", 4).into()]);
+        builder.weight("w", DType::F32, ["h", "s"], "a \"quoted\" weight");
+        builder.op_as("y", Op::Linear, ["x", "w"], ["h", "b"]);
+        builder.op("z", Op::Zip(Zip::Mul), [Term::from("y"), 0.5.into()]);
+        builder.op("m", Op::Reduce(Reduce::Mean, vec!["b".into()]), ["z"]).output("m");
+        let program = builder.finish().expect("a program");
+        let text = "program p {
+  input x: f32[b, s=4]
+  input w: f32[h, s] from \"a \\\"quoted\\\" weight\"
+  y = linear(x, w) -> [h, b]
+  z = mul(y, 0.5)
+  m = mean(z, b)
+  output m
+}";
+        assert_eq!(program.to_string(), text);
+        assert_eq!(builder.text(), format!("{text}\n"));
+        // A mistake of a later stage has its place in the text.
+        let place = program.values[program.value("y").expect("there")].span;
+        assert_eq!(&text[place.start as usize..place.end as usize], "y");
+        // The builder goes on.
+        let more = builder.output("y").finish().expect("a program");
+        assert_eq!(more.outputs.len(), 2);
+    }
+
+    #[test]
+    fn all_mistakes_are_told() {
+        let mut builder = Program::builder("p");
+        builder.input("x", DType::F32, ["s"]).op("y", Op::Linear, ["x"]).op("z", Op::Reshard, ["v"]);
+        let found = told(builder.output("q"));
+        for expected in ["`linear` takes 2 or 3 operands", "no value `v`", "no value `q`"] {
+            assert!(found.contains(expected), "{expected} is not in\n{found}");
+        }
+        assert!(told(&Program::builder("p")).contains("program `p` has no output"));
+    }
+
+    #[test]
+    fn what_the_text_cannot_say_is_refused() {
+        let with = |op: Op| {
+            let mut builder = Program::builder("p");
+            builder.input("x", DType::F32, ["s"]).op("y", op, ["x"]).output("y");
+            told(&builder)
+        };
+        assert!(with(Op::Softmax("s) output x #".into())).contains("does not say"));
+        assert!(with(Op::LayerNorm { dim: "s".into(), eps: -1.0 }).contains("cannot be `eps`"));
+        assert!(with(Op::Rename(vec![("s".into(), "a b".into())])).contains("expected"));
+        let mut builder = Program::builder("p q");
+        builder.input("x y", DType::F32, ["s t"]).weight("w", DType::F32, ["s"], "a\nb").output("x y");
+        let found = told(&builder);
+        for expected in ["`p q` is not a name", "`x y` is not a name", "`s t` is not a name", "line break"] {
+            assert!(found.contains(expected), "{expected} is not in\n{found}");
         }
     }
 }

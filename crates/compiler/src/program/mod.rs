@@ -12,6 +12,7 @@
 //! }
 //! ```
 
+mod assemble;
 mod build;
 mod check;
 mod derive;
@@ -22,7 +23,8 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-pub use build::{DimText, NewApply, ProgramBuilder};
+pub use assemble::{Assembler, DimText, NewApply};
+pub use build::{ProgramBuilder, Term};
 pub use check::MOST_BYTES;
 pub use infer::{CallType, MOST_DIMS, OperandType, ResultType, infer};
 pub use parse::parse_program;
@@ -111,7 +113,7 @@ pub enum Operand {
 
 /// A checked program.
 ///
-/// Invariants (kept by [`ProgramBuilder`], which [`parse_program`] uses too, through [`infer`]): every operand is
+/// Invariants (kept by [`Assembler`], which [`parse_program`] uses too, through [`infer`]): every operand is
 /// defined before its use; dims and types are those [`infer`] gives; there is at least one output,
 /// none twice.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,6 +1,6 @@
 //! Programs from text.
 
-use super::build::{DimText, NewApply, ProgramBuilder, output_twice};
+use super::assemble::{Assembler, DimText, NewApply, output_twice};
 use super::{Operand, Program};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
@@ -47,7 +47,7 @@ pub(crate) fn read_program(cursor: &mut Cursor<'_>) -> Result<ReadProgram, Repor
     let (name, name_span) = cursor.name("the name of a program")?;
     let opened = cursor.expect("{")?;
     let mut reader = Reader {
-        builder: ProgramBuilder::new(name, name_span),
+        builder: Assembler::new(name, name_span),
         broken: BTreeSet::new(),
         nameless: 0,
         outputs: Vec::new(),
@@ -108,7 +108,7 @@ impl FromStr for Program {
 }
 
 struct Reader<'a> {
-    builder: ProgramBuilder,
+    builder: Assembler,
     /// Values whose definition has a mistake: uses of them are not reported again.
     broken: BTreeSet<String>,
     /// How many statements do not say which value they define.

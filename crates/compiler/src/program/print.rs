@@ -1,7 +1,8 @@
 //! Programs as text.
 
 use super::{Apply, Def, DimId, Operand, Program, Value};
-use crate::op::print_call;
+use crate::dtype::DType;
+use crate::op::{Op, print_call};
 use crate::text::quoted_text;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,15 +31,13 @@ impl Printer<'_> {
     fn value(&mut self, value: &Value) -> String {
         match &value.def {
             Def::Input { from } => {
-                let from =
-                    from.as_ref().map(|name| format!(" from {}", quoted_text(name))).unwrap_or_default();
-                format!("input {}: {}{}{from}", value.name, value.dtype, self.dims(&value.dims))
+                input_text(&value.name, value.dtype, &self.dims(&value.dims), from.as_deref())
             }
-            Def::Result(apply) => format!("{} = {}", value.name, self.apply(apply)),
+            Def::Result(apply) => self.apply(&value.name, apply),
         }
     }
 
-    fn apply(&mut self, apply: &Apply) -> String {
+    fn apply(&mut self, name: &str, apply: &Apply) -> String {
         let operands: Vec<String> = apply
             .operands
             .iter()
@@ -47,8 +46,8 @@ impl Printer<'_> {
                 Operand::Number(number) => number.to_string(),
             })
             .collect();
-        let asked = apply.asked.as_ref().map(|dims| format!(" -> {}", self.dims(dims))).unwrap_or_default();
-        format!("{}{asked}", print_call(&apply.op, &operands))
+        let asked = apply.asked.as_ref().map(|dims| self.dims(dims));
+        result_text(name, &apply.op, &operands, asked.as_deref())
     }
 
     fn dims(&mut self, dims: &[DimId]) -> String {
@@ -59,6 +58,23 @@ impl Printer<'_> {
                 _ => dim.name.clone(),
             }
         };
-        format!("[{}]", dims.iter().map(text).collect::<Vec<_>>().join(", "))
+        dims_text(dims.iter().map(text))
     }
+}
+
+/// `input x: f32[b, s] from "name"`; the dims come with their brackets.
+pub(super) fn input_text(name: &str, dtype: DType, dims: &str, from: Option<&str>) -> String {
+    let from = from.map(|name| format!(" from {}", quoted_text(name))).unwrap_or_default();
+    format!("input {name}: {dtype}{dims}{from}")
+}
+
+/// `y = linear(x, w) -> [b, h]`; the dims come with their brackets.
+pub(super) fn result_text(name: &str, op: &Op, operands: &[String], asked: Option<&str>) -> String {
+    let asked = asked.map(|dims| format!(" -> {dims}")).unwrap_or_default();
+    format!("{name} = {}{asked}", print_call(op, operands))
+}
+
+/// `[b, s=4]`
+pub(super) fn dims_text(dims: impl Iterator<Item = String>) -> String {
+    format!("[{}]", dims.collect::<Vec<_>>().join(", "))
 }

@@ -8,7 +8,7 @@ use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::{Factor, IndexSet, Layout};
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::placement::verify_layout;
-use shardweave_compiler::program::{DimText, ProgramBuilder, Sizes};
+use shardweave_compiler::program::{Assembler, DimText, Sizes};
 use shardweave_compiler::propagate::stored;
 
 /// The type of an [`Array`](super::Array). Immutable.
@@ -116,7 +116,7 @@ fn verify_dims(dtype: DType, dims: &[(&str, u64)]) -> Result<(), ArrayError> {
     let span = Span::default();
     let texts: Vec<DimText> =
         dims.iter().map(|&(name, size)| DimText { name: name.into(), size: Some(size), span }).collect();
-    let mut program = ProgramBuilder::new("array", span);
+    let mut program = Assembler::new("array", span);
     let made =
         program.input("array", span, dtype, &texts, None).and_then(|value| program.output(value, span));
     made.map_err(|mistake| ArrayError::Type(mistake.into()))?;

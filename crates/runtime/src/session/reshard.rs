@@ -9,7 +9,7 @@ use shardweave_compiler::diagnostic::{Diagnostics, Span};
 use shardweave_compiler::layout::Layout;
 use shardweave_compiler::op::Op;
 use shardweave_compiler::placement::{Entry, Placement};
-use shardweave_compiler::program::{DimText, NewApply, Operand, Program, ProgramBuilder, Sizes, ValueId};
+use shardweave_compiler::program::{Program, Sizes};
 use shardweave_compiler::report::CollectiveReport;
 
 /// An array in its new layout, and what moved.
@@ -34,8 +34,8 @@ impl Array {
         if self.ty().held_as(&ty) {
             return Ok(Resharded { array: self.relabelled(ty), collectives: Vec::new() });
         }
-        let (program, [from, to]) = one_reshard(self.ty()).map_err(RunError::Compile)?;
-        let placement = between(&program, (from, self.ty().layout()), (to, layout));
+        let program = one_reshard(self.ty()).map_err(RunError::Compile)?;
+        let placement = between(&program, self.ty().layout(), layout);
         let sizes = Sizes::bind(&program, []).map_err(RunError::Compile)?;
         let options = Options { backend: Backend::Lockstep, ..Options::default() };
         let plan = compile(&program, Some(&placement), &sizes, &options.compile);
@@ -52,23 +52,15 @@ const SOURCE: &str = "array";
 const TARGET: &str = "resharded";
 
 /// `resharded = reshard(array)`
-fn one_reshard(ty: &ArrayType) -> Result<(Program, [ValueId; 2]), Diagnostics> {
-    let span = Span::default();
-    let dims: Vec<DimText> = ty
-        .dims()
-        .iter()
-        .map(|(name, size)| DimText { name: name.clone(), size: Some(*size), span })
-        .collect();
-    let mut program = ProgramBuilder::new("reshard", span);
-    let from = program.input(SOURCE, span, ty.dtype(), &dims, None)?;
-    let operands = vec![(Operand::Value(from), span)];
-    let to = program.apply(TARGET, span, NewApply { op: Op::Reshard, operands, asked: None, span })?;
-    program.output(to, span)?;
-    Ok((program.finish()?, [from, to]))
+fn one_reshard(ty: &ArrayType) -> Result<Program, Diagnostics> {
+    let dims = ty.dims().iter().map(|(name, size)| (name.as_str(), *size));
+    let mut program = Program::builder("reshard");
+    program.input(SOURCE, ty.dtype(), dims).op(TARGET, Op::Reshard, [SOURCE]).output(TARGET).finish()
 }
 
-fn between(program: &Program, from: (ValueId, &Layout), to: (ValueId, &Layout)) -> Placement {
-    let entry = |(value, layout): (ValueId, &Layout)| Entry {
+/// The two layouts. (Not by text: their meshes may be different ones of one name.)
+fn between(program: &Program, from: &Layout, to: &Layout) -> Placement {
+    let entry = |(value, layout): (_, &Layout)| Entry {
         value,
         layout: layout.clone(),
         via: None,
@@ -77,9 +69,9 @@ fn between(program: &Program, from: (ValueId, &Layout), to: (ValueId, &Layout)) 
     Placement {
         name: program.name.clone(),
         program: program.name.clone(),
-        mesh: from.1.mesh().clone(),
+        mesh: from.mesh().clone(),
         strict: false,
-        entries: vec![entry(from), entry(to)],
+        entries: program.values.keys().zip([from, to]).map(entry).collect(),
         span: Span::default(),
     }
 }
