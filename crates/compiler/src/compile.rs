@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// What the user chooses besides program, placement and sizes.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Options {
+pub struct CompileOptions {
     /// What the compiler takes computing and sending to cost.
     pub cost: Cost,
     /// Inputs that stay bound between runs. Their buffers come first in the arena, in places that follow
@@ -42,7 +42,7 @@ pub fn compile(
     program: &Program,
     placement: Option<&Placement>,
     sizes: &Sizes,
-    options: &Options,
+    options: &CompileOptions,
 ) -> Result<Plan, Diagnostics> {
     known_constants(program, &options.constants).finish(())?;
     if let Some(placement) = placement {
@@ -92,7 +92,7 @@ x: s/tp(5, 3)
         let (program, placement) = (&file.programs[0], &file.placements[0]);
         let compiled = |s: u64| {
             let sizes = Sizes::bind(program, [("s", s)]).expect("one size");
-            compile(program, Some(placement), &sizes, &Options::default())
+            compile(program, Some(placement), &sizes, &CompileOptions::default())
         };
         assert!(compiled(8).is_ok());
         let mistakes = compiled(9).expect_err("5 and 3 are not 9");
@@ -119,7 +119,7 @@ w: h/tp
         let host = |s: u64, constants: &[&str]| {
             let sizes = Sizes::bind(program, [("s", s), ("e", 8), ("h", 6)]).expect("sizes");
             let constants = constants.iter().map(ToString::to_string).collect();
-            let options = Options { constants, ..Options::default() };
+            let options = CompileOptions { constants, ..CompileOptions::default() };
             compile(program, Some(placement), &sizes, &options).map(|plan| plan.host)
         };
         let constants = |s: u64| {

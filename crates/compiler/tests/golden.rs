@@ -1,7 +1,7 @@
 //! Forms against the files of `tests/golden`. `BLESS=1 cargo test` writes them anew; the diff is
 //! reviewed.
 
-use shardweave_compiler::compile::{Options, Plan, compile};
+use shardweave_compiler::compile::{CompileOptions, Plan, compile};
 use shardweave_compiler::file::parse_file;
 use shardweave_compiler::host::parse_host;
 use shardweave_compiler::local::parse_local;
@@ -97,7 +97,7 @@ fn plans(path: &Path) -> Vec<(String, Plan)> {
             Sizes::bind(program, own).unwrap_or_else(|mistakes| panic!("{}: {mistakes}", program.name));
         let placements = file.placements.iter().filter(|placement| placement.program == program.name);
         for placement in std::iter::once(None).chain(placements.map(Some)) {
-            let plan = compile(program, placement, &sizes, &Options::default());
+            let plan = compile(program, placement, &sizes, &CompileOptions::default());
             let name = placement.map_or("none", |placement| &placement.name);
             let plan = plan.unwrap_or_else(|mistakes| panic!("{}, {name}: {mistakes}", program.name));
             plans.push((format!("{}.{name}", program.name), plan));

@@ -1,7 +1,7 @@
 //! Plans of random placements: every one is verified in both forms (by `compile`, which panics where
 //! one is broken), and prints and reads back.
 
-use shardweave_compiler::compile::{Options, compile};
+use shardweave_compiler::compile::{CompileOptions, compile};
 use shardweave_compiler::file::parse_file;
 use shardweave_compiler::host::parse_host;
 use shardweave_compiler::local::parse_local;
@@ -137,7 +137,7 @@ fn random_placements_give_verified_programs_that_read_back() {
         let program = &file.programs[0];
         let sizes = [("b", 2), ("s", 5 + seed % 3), ("e", 4), ("h", 6)];
         let sizes = Sizes::bind(program, sizes).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        let plan = match compile(program, Some(&file.placements[0]), &sizes, &Options::default()) {
+        let plan = match compile(program, Some(&file.placements[0]), &sizes, &CompileOptions::default()) {
             Ok(plan) => plan,
             Err(mistakes) => panic!("seed {seed}: {mistakes}\n{placement}"),
         };

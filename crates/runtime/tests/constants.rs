@@ -5,7 +5,7 @@ use shardweave_compiler::file::{WeaveFile, parse_file};
 use shardweave_compiler::layout::IndexSet;
 use shardweave_runtime::array::Array;
 use shardweave_runtime::execute::{Backend, How, InputError, NotReady, RunError};
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::{ArraySource, Tensor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,12 +16,13 @@ fn file(text: &str) -> WeaveFile {
     file
 }
 
-fn session(file: &WeaveFile, options: Options) -> Session {
+fn session(file: &WeaveFile, options: SessionOptions) -> Session {
     Session::new(file.programs[0].clone(), Some(file.placements[0].clone()), options)
 }
 
-fn backends() -> [Options; 2] {
-    [Backend::Threads, Backend::Lockstep].map(|backend| Options { backend, ..Options::default() })
+fn backends() -> [SessionOptions; 2] {
+    [Backend::Threads, Backend::Lockstep]
+        .map(|backend| SessionOptions { backend, ..SessionOptions::default() })
 }
 
 /// An array that counts how often a piece of it is read.
@@ -128,7 +129,7 @@ fn constants_are_read_once_whatever_comes_and_fails() {
 #[test]
 fn a_constant_can_be_replaced_and_only_that_is_read() {
     let file = file(LOOKED_UP);
-    let mut session = session(&file, Options::default());
+    let mut session = session(&file, SessionOptions::default());
     let table = Counted::new(table());
     let mut constants = Inputs::new().with("w", weight(1.0));
     constants.insert("table", table.clone());
@@ -147,7 +148,7 @@ fn a_constant_can_be_replaced_and_only_that_is_read() {
 #[test]
 fn constants_that_do_not_fit_are_errors() {
     let file = file(LOOKED_UP);
-    let mut session = session(&file, Options::default());
+    let mut session = session(&file, SessionOptions::default());
     let unknown = session.bind_constants(&Inputs::new().with("v", table())).unwrap_err();
     assert_eq!(unknown, RunError::UnknownInput("v".into()));
     let computed = session.bind_constants(&Inputs::new().with("y", table())).unwrap_err();
@@ -167,7 +168,7 @@ fn constants_that_do_not_fit_are_errors() {
 fn a_session_survives_sizes_for_which_there_is_no_memory() {
     let file = file(LOOKED_UP);
     for backend in backends() {
-        let mut session = session(&file, Options { memory: Some(10_000), ..backend });
+        let mut session = session(&file, SessionOptions { memory: Some(10_000), ..backend });
         session.bind_constants(&Inputs::new().with("table", table()).with("w", weight(1.0))).unwrap();
         for _ in 0..2 {
             let outputs = session.run(&ids(&[1, 2])).unwrap();

@@ -11,7 +11,7 @@ use shardweave_compiler::program::{Program, SizeBinder, SizeSource, Sizes};
 use shardweave_runtime::compare::compare;
 use shardweave_runtime::execute::{Backend, Record, Streams};
 use shardweave_runtime::reference;
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,8 +73,12 @@ fn run(
     let mut did = Vec::new();
     for backend in [Backend::Threads, Backend::Lockstep] {
         for streams in [Streams::Merged, Streams::Apart] {
-            let options =
-                Options { backend, streams: Some(streams), record: Record::Bytes, ..Options::default() };
+            let options = SessionOptions {
+                backend,
+                streams: Some(streams),
+                record: Record::Bytes,
+                ..SessionOptions::default()
+            };
             let mut session = Session::new(program.clone(), placement.cloned(), options);
             found.push(session.run(&given).unwrap_or_else(|error| panic!("{error}")).into_vec());
             let report = &session.plan().expect("the session has compiled").report;
@@ -159,7 +163,7 @@ fn sa16_a_session_serves_new_sizes() {
     let (program, placement) =
         (file.program("mlp").expect("mlp"), file.placement("sequence_parallel").expect("it"));
     for backend in [Backend::Threads, Backend::Lockstep] {
-        let options = Options { backend, ..Options::default() };
+        let options = SessionOptions { backend, ..SessionOptions::default() };
         let mut session = Session::new(program.clone(), Some(placement.clone()), options);
         let mut plans = Vec::new();
         for length in [4, 8, 16, 4, 3, 16, 8, 4] {
@@ -193,12 +197,12 @@ fn missing_inputs_and_sizes_that_disagree_are_errors() {
     for (name, array) in inputs(program, &sizes) {
         given.insert(name, Arc::new(array));
     }
-    let mut session = Session::new(program.clone(), None, Options::default());
+    let mut session = Session::new(program.clone(), None, SessionOptions::default());
     let error =
         session.run(&given.clone().with("b1", Tensor::from_elements(&[7], &[0.0f32; 7]))).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("size 7") && text.contains("size 6"), "{text}");
-    let named = Options { sizes: vec![("s".into(), 4)], ..Options::default() };
+    let named = SessionOptions { sizes: vec![("s".into(), 4)], ..SessionOptions::default() };
     let error = Session::new(program.clone(), None, named).run(&given).unwrap_err().to_string();
     assert!(error.contains("size 4") && error.contains("size 3"), "{error}");
     assert!(session.run(&Inputs::new()).is_err());

@@ -14,7 +14,7 @@ use shardweave_runtime::execute::{
     Backend, Doing, How, InputError, InstrId, NotReady, Probe, RunError, Streams,
 };
 use shardweave_runtime::kernels::KernelError;
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::Tensor;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -120,7 +120,8 @@ fn sj6_cf10_a_failure_at_any_instruction_of_any_device_stops_all_and_is_told_ali
         let mut told: Vec<Vec<String>> = Vec::new();
         for (backend, streams) in arrangements() {
             let probe = Arc::new(Fails(Mutex::new(None)));
-            let options = Options { probe: Some(probe.clone()), streams: Some(streams), ..options(backend) };
+            let options =
+                SessionOptions { probe: Some(probe.clone()), streams: Some(streams), ..options(backend) };
             let mut session = session(&host, options);
             let mut errors = Vec::new();
             for device in (0..devices as usize).map(DeviceId::new) {
@@ -156,7 +157,8 @@ fn sj6_cf10_a_failure_at_any_instruction_of_any_device_stops_all_and_is_told_ali
 fn an_error_names_device_instruction_value_and_step() {
     let probe = Arc::new(Fails(Mutex::new(None)));
     let host = everything(3);
-    let mut session = session(&host, Options { probe: Some(probe.clone()), ..options(Backend::Threads) });
+    let mut session =
+        session(&host, SessionOptions { probe: Some(probe.clone()), ..options(Backend::Threads) });
     let doing = Doing::Copy;
     let in_loop = (0..40).map(InstrId::new).find_map(|instr| {
         *probe.0.lock().unwrap() =
@@ -174,7 +176,7 @@ fn an_id_outside_the_table_is_the_same_error_everywhere() {
     for devices in [1, 2, 5] {
         for (backend, streams) in arrangements() {
             let host = everything(devices);
-            let mut session = session(&host, Options { streams: Some(streams), ..options(backend) });
+            let mut session = session(&host, SessionOptions { streams: Some(streams), ..options(backend) });
             for bad in [6, -1, i64::MAX, i64::MIN] {
                 let error = session.run(&inputs(&[0, 1, bad, 3, 4, 5])).unwrap_err();
                 let RunError::Device(failure) = &error else { panic!("{error}") };
@@ -223,7 +225,7 @@ fn cf8_a_thousand_all_reduces_with_random_delays() {
         let host = hand.finish();
         let late = Late { state: AtomicU64::new(size), most_us: 2000 };
         let mut session =
-            session(&host, Options { probe: Some(Arc::new(late)), ..options(Backend::Threads) });
+            session(&host, SessionOptions { probe: Some(Arc::new(late)), ..options(Backend::Threads) });
         let x: Vec<i32> = (0..3 * size as i32).collect();
         session.bind(&Inputs::new().with("x", Tensor::from_elements(&[3, size], &x))).unwrap();
         let expected: Vec<i32> = (0..size as i32).map(|i| 3 * i + 3 * size as i32).collect();
@@ -251,7 +253,7 @@ fn sh9_a_session_runs_a_hundred_times_with_new_inputs() {
         for (backend, cores) in [(Backend::Threads, 64), (Backend::Threads, 1), (Backend::Lockstep, 1)] {
             let late = Late { state: AtomicU64::new(devices), most_us: 20 };
             let mut session =
-                session(&host, Options { cores, probe: Some(Arc::new(late)), ..options(backend) });
+                session(&host, SessionOptions { cores, probe: Some(Arc::new(late)), ..options(backend) });
             for round in 0..100 {
                 let x: Vec<f32> = (0..37).map(|i| (i * round) as f32).collect();
                 let outputs =
@@ -332,8 +334,9 @@ fn a_source_that_cannot_be_read_is_an_error() {
 #[test]
 fn what_cannot_fit_is_refused_before_anything_runs() {
     let host = everything(3);
-    let error =
-        Session::from_host(&host, Options { memory: Some(1000), ..Options::default() }).err().unwrap();
+    let error = Session::from_host(&host, SessionOptions { memory: Some(1000), ..SessionOptions::default() })
+        .err()
+        .unwrap();
     let RunError::OutOfMemory { per_device, devices, available } = error else { panic!("{error}") };
     assert_eq!((per_device, devices, available), (host.arena, 3, Some(1000)));
     // More than any machine has.
@@ -342,7 +345,7 @@ fn what_cannot_fit_is_refused_before_anything_runs() {
         let mut hand = Hand::new();
         let x = hand.input("x", ty(DType::F32, &[("n", size)], "n/tp", &home, &[]));
         hand.program_output("x", x);
-        let error = Session::from_host(&hand.finish(), Options::default()).err().unwrap();
+        let error = Session::from_host(&hand.finish(), SessionOptions::default()).err().unwrap();
         assert!(matches!(error, RunError::OutOfMemory { .. } | RunError::TooLarge(_)), "{error}");
     }
 }

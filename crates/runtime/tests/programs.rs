@@ -10,7 +10,7 @@ use shardweave_compiler::host::{Action, HostProgram};
 use shardweave_compiler::instr::Arg::{self, Value};
 use shardweave_compiler::op::{Map, Op, Reduce, Zip};
 use shardweave_runtime::execute::{Backend, Doing, Record, Streams};
-use shardweave_runtime::session::{Inputs, Options};
+use shardweave_runtime::session::{Inputs, SessionOptions};
 use shardweave_runtime::tensor::Tensor;
 use std::sync::Arc;
 
@@ -240,7 +240,7 @@ fn streams_run_beside_each_other_and_meet_at_events() {
     let expected: Vec<i64> = (0..12).map(|i| i * 81).collect();
     for backend in BACKENDS {
         for streams in [Streams::Merged, Streams::Apart] {
-            let mut session = session(&host, Options { streams: Some(streams), ..options(backend) });
+            let mut session = session(&host, SessionOptions { streams: Some(streams), ..options(backend) });
             for _ in 0..20 {
                 let outputs = session.run(&inputs).unwrap();
                 assert_eq!(outputs.get("y").unwrap().elements::<i64>(), expected, "{backend:?} {streams:?}");
@@ -255,7 +255,7 @@ fn times_of_all_devices_are_recorded_in_order() {
     let inputs =
         Inputs::new().with("x", counting(DType::F32, &[8, 8])).with("w", counting(DType::F32, &[8, 8]));
     for backend in BACKENDS {
-        let mut session = session(&host, Options { record: Record::Times, ..options(backend) });
+        let mut session = session(&host, SessionOptions { record: Record::Times, ..options(backend) });
         session.run(&inputs).unwrap();
         let events = &session.recording().events;
         for device in 0..3 {
@@ -279,7 +279,7 @@ fn nothing_is_recorded_unless_asked_for() {
     let host = row_parallel(DType::F32, (8, 8, 8), 3, "replicated");
     let inputs =
         Inputs::new().with("x", counting(DType::F32, &[8, 8])).with("w", counting(DType::F32, &[8, 8]));
-    let mut session = session(&host, Options { record: Record::Nothing, ..options(Backend::Threads) });
+    let mut session = session(&host, SessionOptions { record: Record::Nothing, ..options(Backend::Threads) });
     session.run(&inputs).unwrap();
     assert!(session.recording().moves.is_empty() && session.recording().events.is_empty());
 }

@@ -2,7 +2,7 @@
 //! live, run it on every device.
 //!
 //! ```
-//! use shardweave::{Inputs, Options, Session, Tensor, parse_file};
+//! use shardweave::{Inputs, Session, SessionOptions, Tensor, parse_file};
 //!
 //! let (file, found) = parse_file(
 //!     "
@@ -22,7 +22,7 @@
 //! );
 //! let program = found.finish(file.programs[0].clone())?;
 //!
-//! let mut session = Session::new(program, Some(file.placements[0].clone()), Options::default());
+//! let mut session = Session::new(program, Some(file.placements[0].clone()), SessionOptions::default());
 //! let outputs = session.run(
 //!     &Inputs::new()
 //!         .with("x", Tensor::from_elements(&[2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]))
@@ -57,7 +57,7 @@
 pub use shardweave_compiler as compiler;
 pub use shardweave_runtime as runtime;
 
-pub use shardweave_compiler::compile::{Options as CompileOptions, Plan, compile};
+pub use shardweave_compiler::compile::{CompileOptions, Plan, compile};
 pub use shardweave_compiler::cost::Cost;
 pub use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 pub use shardweave_compiler::dtype::DType;
@@ -68,7 +68,7 @@ pub use shardweave_compiler::program::{Program, Sizes};
 pub use shardweave_compiler::report::Report;
 pub use shardweave_runtime::execute::{Backend, RunError};
 pub use shardweave_runtime::files;
-pub use shardweave_runtime::session::{Inputs, Options, Outputs, Session};
+pub use shardweave_runtime::session::{Inputs, Outputs, Session, SessionOptions};
 pub use shardweave_runtime::tensor::{ArraySource, Tensor};
 
 /// The Rust blocks of the tour run as tests.

@@ -14,7 +14,7 @@ use shardweave_compiler::program::{Program, Sizes, ValueId};
 use shardweave_runtime::compare::compare;
 use shardweave_runtime::execute::{Backend, Record, Recording};
 use shardweave_runtime::reference::{self, Values};
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,7 +72,7 @@ pub fn agree(trial: &Trial<'_>) -> Result<Agreed, Disagreement> {
 /// Returns the plan and the outputs by name.
 pub fn backends_agree(trial: &Trial<'_>) -> Result<(Plan, Vec<(String, Tensor)>), Disagreement> {
     let Trial { program, placement, sizes, .. } = trial;
-    let plan = compile(program, *placement, sizes, &compile::Options::default());
+    let plan = compile(program, *placement, sizes, &compile::CompileOptions::default());
     let plan = plan.map_err(Disagreement::Compile)?;
     let differs = |what: &str, how: String| Disagreement::Differs(format!("{what}: {how}"));
     let run = |name: &str, backend| {
@@ -100,7 +100,7 @@ fn run(
     trial: &Trial<'_>,
     backend: Backend,
 ) -> Result<(Vec<(String, Tensor)>, Recording), String> {
-    let options = Options { backend, record: Record::Bytes, ..Options::default() };
+    let options = SessionOptions { backend, record: Record::Bytes, ..SessionOptions::default() };
     let mut session = Session::from_plan(plan.clone(), options).map_err(|error| error.to_string())?;
     let inputs = inputs_of(trial);
     let outputs = session.run(&inputs).map_err(|error| error.to_string())?.into_vec();

@@ -19,17 +19,17 @@ use std::path::{Path, PathBuf};
 
 /// A file format for outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum FileFormat {
     /// One array.
     Npy,
     /// Arrays by name.
     Safetensors,
 }
 
-impl Format {
+impl FileFormat {
     /// An error if the format has no such element type.
     pub fn takes(self, dtype: DType, path: &Path) -> Result<(), Diagnostic> {
-        if self == Format::Npy && npy::header(dtype, &[]).is_none() {
+        if self == FileFormat::Npy && npy::header(dtype, &[]).is_none() {
             let message = format!("file `{}`: the `.npy` format has no {dtype}", path.display());
             let help = "write it with `--outputs FILE.safetensors`, or `cast` the output to f32";
             return Err(Diagnostic::general(Code::FormatDType, message).help(help));
@@ -64,7 +64,7 @@ impl OutputFiles {
 
     /// Writes an array beside `path`.
     pub fn write_npy(&mut self, path: &Path, tensor: &Tensor) -> Result<(), Diagnostic> {
-        Format::Npy.takes(tensor.dtype(), path)?;
+        FileFormat::Npy.takes(tensor.dtype(), path)?;
         let header = npy::header(tensor.dtype(), tensor.shape());
         let header = header.ok_or_else(|| cannot(path, &io::Error::other("the array has too many dims")))?;
         self.write(path, &[&header, tensor.bytes()])

@@ -19,7 +19,7 @@ use std::fmt;
 
 /// Why a program did not run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RunError {
+pub enum ReferenceError {
     /// An input that some output needs was not given.
     MissingInput {
         /// The input's name.
@@ -45,21 +45,23 @@ pub enum RunError {
     },
 }
 
-impl fmt::Display for RunError {
+impl fmt::Display for ReferenceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::MissingInput { input } => write!(f, "the input `{input}` is needed and was not given"),
-            RunError::WrongInput { input, expected, given } => {
+            ReferenceError::MissingInput { input } => {
+                write!(f, "the input `{input}` is needed and was not given")
+            }
+            ReferenceError::WrongInput { input, expected, given } => {
                 write!(f, "the input `{input}` is {expected}, but {given} was given")
             }
-            RunError::IdOutOfRange { value, id, rows } => {
+            ReferenceError::IdOutOfRange { value, id, rows } => {
                 write!(f, "`{value}`: the id {id} is outside 0..{rows}, the rows of the table")
             }
         }
     }
 }
 
-impl std::error::Error for RunError {}
+impl std::error::Error for ReferenceError {}
 
 /// All values that the outputs need.
 pub struct Values {
@@ -81,7 +83,7 @@ pub fn run(
     program: &Program,
     sizes: &Sizes,
     inputs: &BTreeMap<ValueId, Tensor>,
-) -> Result<Vec<(String, Tensor)>, RunError> {
+) -> Result<Vec<(String, Tensor)>, ReferenceError> {
     let mut values = evaluate(program, sizes, inputs)?;
     let output = |&value: &ValueId| {
         let tensor = values.values[value].take().expect("outputs are needed, and each is named once");
@@ -98,7 +100,7 @@ pub fn evaluate(
     program: &Program,
     sizes: &Sizes,
     inputs: &BTreeMap<ValueId, Tensor>,
-) -> Result<Values, RunError> {
+) -> Result<Values, ReferenceError> {
     let needed = program.needed();
     let mut values: Table<ValueId, Option<Tensor>> = Table::new();
     for (id, value) in program.values.iter() {
@@ -118,14 +120,14 @@ fn checked_input(
     sizes: &Sizes,
     id: ValueId,
     given: Option<&Tensor>,
-) -> Result<Tensor, RunError> {
+) -> Result<Tensor, ReferenceError> {
     let value = &program.values[id];
-    let tensor = given.ok_or_else(|| RunError::MissingInput { input: value.name.clone() })?;
+    let tensor = given.ok_or_else(|| ReferenceError::MissingInput { input: value.name.clone() })?;
     let shape: Vec<u64> = value.dims.iter().map(|&dim| sizes[dim]).collect();
     if tensor.dtype() == value.dtype && tensor.shape() == shape {
         return Ok(tensor.clone());
     }
-    Err(RunError::WrongInput {
+    Err(ReferenceError::WrongInput {
         input: value.name.clone(),
         expected: format!("{}{shape:?}", value.dtype),
         given: format!("{}{:?}", tensor.dtype(), tensor.shape()),

@@ -3,7 +3,7 @@
 use super::array::{Array, Numbers};
 use super::contract::contract;
 use super::elements::{compare, map_float, map_integer, zip_floats, zip_integers};
-use super::{RunError, dims, round};
+use super::{ReferenceError, dims, round};
 use crate::tensor::Tensor;
 use shardweave_compiler::dtype::{DType, Number};
 use shardweave_compiler::id::Table;
@@ -17,7 +17,7 @@ pub(super) fn compute(
     id: ValueId,
     apply: &Apply,
     values: &Table<ValueId, Option<Tensor>>,
-) -> Result<Tensor, RunError> {
+) -> Result<Tensor, ReferenceError> {
     let value = &program.values[id];
     let dim = |&dim| (program.dims[dim].name.clone(), sizes[dim] as usize);
     let result: Vec<(String, usize)> = value.dims.iter().map(dim).collect();
@@ -163,14 +163,14 @@ fn either<T: Copy>(c: &[i64], a: &[T], b: &[T]) -> Vec<T> {
 }
 
 /// `embedding(ids, table)`: for each id its row.
-fn embedding(value: &str, operands: &[Array], result: &[(String, usize)]) -> Result<Array, RunError> {
+fn embedding(value: &str, operands: &[Array], result: &[(String, usize)]) -> Result<Array, ReferenceError> {
     let [ids, table] = operands else { unreachable!("`embedding` has two operands") };
     let (rows, row) = (table.dims[0].1, table.dims[1..].to_vec());
     let length: usize = row.iter().map(|(_, size)| size).product();
     let mut positions = Vec::new();
     for &id in ids.integers() {
         let at = usize::try_from(id).ok().filter(|&at| at < rows);
-        let at = at.ok_or(RunError::IdOutOfRange { value: value.into(), id, rows: rows as u64 })?;
+        let at = at.ok_or(ReferenceError::IdOutOfRange { value: value.into(), id, rows: rows as u64 })?;
         positions.extend(at * length..(at + 1) * length);
     }
     let dims = [ids.dims.clone(), row].concat();

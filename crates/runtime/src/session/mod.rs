@@ -23,7 +23,7 @@ mod plans;
 mod reshard;
 
 pub use io::{Inputs, Outputs};
-pub use options::Options;
+pub use options::SessionOptions;
 pub use reshard::Resharded;
 
 use crate::arena::Arenas;
@@ -52,7 +52,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// them shows.
 pub struct Session {
     plans: Plans,
-    options: Options,
+    options: SessionOptions,
     executor: Executor,
     arenas: Arc<Arenas>,
     /// The plan for which the arenas are; none before the first, or if there is not so much memory.
@@ -85,31 +85,31 @@ enum Executor {
 impl Session {
     /// A session that compiles the program for the sizes of its inputs when they come. Without a
     /// placement it runs on one device.
-    pub fn new(program: Program, placement: Option<Placement>, options: Options) -> Session {
+    pub fn new(program: Program, placement: Option<Placement>, options: SessionOptions) -> Session {
         Session::with(Plans::of(program, placement), options)
     }
 
     /// A session for a plan that is there already; the inputs must have its sizes.
-    pub fn from_plan(plan: Plan, options: Options) -> Result<Session, RunError> {
+    pub fn from_plan(plan: Plan, options: SessionOptions) -> Result<Session, RunError> {
         let ready = Ready::from_plan(plan, &options)?;
         Session::given(ready, options)
     }
 
     /// A session for a host program, which is verified first. Inputs and outputs have the types that
     /// are stored: a partial value of a half type is an `f32` array.
-    pub fn from_host(host: &HostProgram, options: Options) -> Result<Session, RunError> {
+    pub fn from_host(host: &HostProgram, options: SessionOptions) -> Result<Session, RunError> {
         let ready = Ready::from_host(host, &options)?;
         Session::given(ready, options)
     }
 
-    fn given(ready: Ready, options: Options) -> Result<Session, RunError> {
+    fn given(ready: Ready, options: SessionOptions) -> Result<Session, RunError> {
         let ready = Arc::new(ready);
         let mut session = Session::with(Plans::Given(ready.clone()), options);
         session.take_into_use(ready)?;
         Ok(session)
     }
 
-    fn with(plans: Plans, options: Options) -> Session {
+    fn with(plans: Plans, options: SessionOptions) -> Session {
         let executor = match options.backend {
             Backend::Threads => Executor::Threads(Threads::new(options.cores)),
             Backend::Lockstep => Executor::Lockstep,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 /// What the user chooses.
 #[derive(Clone)]
-pub struct Options {
+pub struct SessionOptions {
     /// How the program is compiled.
-    pub compile: compile::Options,
+    pub compile: compile::CompileOptions,
     /// Sizes of dims that no input says.
     pub sizes: Vec<(String, u64)>,
     /// What runs the devices.
@@ -27,10 +27,10 @@ pub struct Options {
     pub link: Option<Link>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            compile: compile::Options::default(),
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            compile: compile::CompileOptions::default(),
             sizes: Vec::new(),
             backend: Backend::default(),
             streams: None,

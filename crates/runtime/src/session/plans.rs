@@ -1,6 +1,6 @@
 //! The plans of a session: compiled for the sizes that come, kept for when they come again.
 
-use super::Options;
+use super::SessionOptions;
 use super::loaded::{DTypeOf, Loaded};
 use crate::execute::{Backend, NotReady, RunError, Streams};
 use shardweave_compiler::compile::{Plan, compile};
@@ -43,7 +43,7 @@ impl Plans {
     }
 
     /// The plan for these sizes.
-    pub fn for_sizes(&mut self, sizes: &Sizes, options: &Options) -> Result<Arc<Ready>, RunError> {
+    pub fn for_sizes(&mut self, sizes: &Sizes, options: &SessionOptions) -> Result<Arc<Ready>, RunError> {
         let Plans::Compiled(compiled) = self else {
             return Err(RunError::NotReady(NotReady::OtherSizes));
         };
@@ -81,23 +81,23 @@ impl Plans {
 
 impl Ready {
     /// Makes a plan ready.
-    pub fn from_plan(plan: Plan, options: &Options) -> Result<Ready, RunError> {
+    pub fn from_plan(plan: Plan, options: &SessionOptions) -> Result<Ready, RunError> {
         let loaded = load(&plan.host, options, &|name| dtype_in(&plan.program, name))?;
         Ok(Ready { sizes: Some(plan.sizes.clone()), plan: Some(plan), loaded })
     }
 
     /// Verifies a host program and makes it ready.
-    pub fn from_host(host: &HostProgram, options: &Options) -> Result<Ready, RunError> {
+    pub fn from_host(host: &HostProgram, options: &SessionOptions) -> Result<Ready, RunError> {
         Ok(Ready { sizes: None, plan: None, loaded: load(host, options, &|_| None)? })
     }
 }
 
-fn load(host: &HostProgram, options: &Options, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
+fn load(host: &HostProgram, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
     Loaded::new(host, streams(host, options), dtype_of)
 }
 
 /// Whether streams run beside each other: see [`Session`](super::Session).
-fn streams(host: &HostProgram, options: &Options) -> Streams {
+fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
     let lanes = host.devices.saturating_mul(host.streams as u64);
     let pays = match options.backend {
         Backend::Threads => options.link.is_some() || lanes <= options.cores as u64,

@@ -1,7 +1,7 @@
 //! An array goes to another layout: a program of one `reshard`, planned, proved and run like any other.
 //! So what moves, and in which order parts are combined, is what `explain` says of it.
 
-use super::{Inputs, Options, Session};
+use super::{Inputs, Session, SessionOptions};
 use crate::array::{Array, ArrayType};
 use crate::execute::{Backend, RunError};
 use shardweave_compiler::compile::compile;
@@ -37,7 +37,7 @@ impl Array {
         let program = one_reshard(self.ty()).map_err(RunError::Compile)?;
         let placement = between(&program, self.ty().layout(), layout);
         let sizes = Sizes::bind(&program, []).map_err(RunError::Compile)?;
-        let options = Options { backend: Backend::Lockstep, ..Options::default() };
+        let options = SessionOptions { backend: Backend::Lockstep, ..SessionOptions::default() };
         let plan = compile(&program, Some(&placement), &sizes, &options.compile);
         let plan = plan.map_err(RunError::Compile)?;
         let collectives = plan.report.collectives.clone();

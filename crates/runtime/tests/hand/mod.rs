@@ -11,7 +11,7 @@ use shardweave_compiler::op::{Op, space};
 use shardweave_compiler::text::Cursor;
 use shardweave_compiler::transfer::Traffic;
 use shardweave_runtime::execute::{Backend, Record};
-use shardweave_runtime::session::{Inputs, Options, Outputs, Session};
+use shardweave_runtime::session::{Inputs, Outputs, Session, SessionOptions};
 use shardweave_runtime::tensor::{ArraySource, Tensor};
 use std::sync::{Arc, Mutex};
 
@@ -175,15 +175,15 @@ impl Hand {
 }
 
 /// Both backends, recording bytes.
-pub fn options(backend: Backend) -> Options {
-    Options { backend, record: Record::Bytes, ..Options::default() }
+pub fn options(backend: Backend) -> SessionOptions {
+    SessionOptions { backend, record: Record::Bytes, ..SessionOptions::default() }
 }
 
 /// The backends.
 pub const BACKENDS: [Backend; 2] = [Backend::Threads, Backend::Lockstep];
 
 /// A session on a hand-written program.
-pub fn session(host: &HostProgram, options: Options) -> Session {
+pub fn session(host: &HostProgram, options: SessionOptions) -> Session {
     Session::from_host(host, options).unwrap_or_else(|error| panic!("{error}"))
 }
 

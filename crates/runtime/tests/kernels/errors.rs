@@ -4,7 +4,7 @@ use super::shapes::made_up;
 use super::single;
 use shardweave_compiler::program::{Program, Sizes};
 use shardweave_runtime::kernels::KernelError;
-use shardweave_runtime::reference::{self, RunError};
+use shardweave_runtime::reference::{self, ReferenceError};
 use shardweave_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn an_id_outside_the_table_is_named() {
         let expected = KernelError::IdOutOfRange { id: id.into(), rows: 5 };
         assert_eq!(single::evaluate(&program, &sizes, &inputs).err(), Some(expected));
         let error = reference::run(&program, &sizes, &inputs).expect_err("the id does not exist");
-        assert_eq!(error, RunError::IdOutOfRange { value: "y".into(), id: id.into(), rows: 5 });
+        assert_eq!(error, ReferenceError::IdOutOfRange { value: "y".into(), id: id.into(), rows: 5 });
         assert_eq!(error.to_string(), format!("`y`: the id {id} is outside 0..5, the rows of the table"));
     }
     inputs.insert(ids, Tensor::from_elements(&[3], &[0, 1, 4]));
@@ -52,7 +52,7 @@ fn inputs_that_are_needed_must_be_there_and_fit() {
     inputs.insert(table, Tensor::from_elements(&[2, 5], &[0f32; 10]));
     assert!(reference::run(&program, &sizes, &inputs).is_err(), "the table has another shape");
     let error = reference::run(&program, &sizes, &BTreeMap::new()).expect_err("nothing is given");
-    assert_eq!(error, RunError::MissingInput { input: "ids".into() });
+    assert_eq!(error, ReferenceError::MissingInput { input: "ids".into() });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use shardweave_compiler::compile::Options;
+use shardweave_compiler::compile::CompileOptions;
 use shardweave_compiler::cost::Cost;
 use shardweave_compiler::file::AxisSize;
 use std::ffi::OsString;
@@ -198,7 +198,7 @@ pub struct RunArgs {
     pub outputs: Option<PathBuf>,
     /// What plays the devices
     #[arg(long, value_name = "BACKEND", default_value = "threads")]
-    pub on: Backend,
+    pub on: Player,
     /// Compare the outputs with those of one device
     #[arg(long)]
     pub check: bool,
@@ -247,7 +247,7 @@ impl PlanArgs {
     }
 
     /// What the planner takes computing and sending to cost.
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> CompileOptions {
         let mut cost = Cost::default();
         if let Some(link) = self.link {
             cost.latency_us = link.latency_us;
@@ -256,7 +256,7 @@ impl PlanArgs {
         if let Some(gigaflops) = self.flops {
             cost.flops_per_us = gigaflops * 1e3;
         }
-        Options { cost, ..Options::default() }
+        CompileOptions { cost, ..CompileOptions::default() }
     }
 }
 
@@ -300,7 +300,7 @@ impl Form {
 
 /// What plays the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Backend {
+pub enum Player {
     /// A thread for each device
     Threads,
     /// All devices in one thread, in a fixed order

@@ -48,11 +48,11 @@ fn of_device(how: &How) -> Code {
 }
 
 /// Why the reference gave no outputs.
-pub fn of_reference(program: &Program, error: &reference::RunError) -> Diagnostics {
+pub fn of_reference(program: &Program, error: &reference::ReferenceError) -> Diagnostics {
     let (code, value) = match error {
-        reference::RunError::MissingInput { input } => (Code::InputMissing, input),
-        reference::RunError::WrongInput { input, .. } => (Code::InputShape, input),
-        reference::RunError::IdOutOfRange { value, .. } => (Code::IdOutOfRange, value),
+        reference::ReferenceError::MissingInput { input } => (Code::InputMissing, input),
+        reference::ReferenceError::WrongInput { input, .. } => (Code::InputShape, input),
+        reference::ReferenceError::IdOutOfRange { value, .. } => (Code::IdOutOfRange, value),
     };
     with_way_out(program, Some(value), code, error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Playing the devices: a session of threads or in lockstep, or the reference on one device.
 
-use crate::args::{Backend, RunArgs};
+use crate::args::{Player, RunArgs};
 use crate::{faults, memory};
 use shardweave_compiler::compile::Plan;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -9,7 +9,7 @@ use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::program::ValueId;
 use shardweave_runtime::execute::{self, Record, Recording};
 use shardweave_runtime::reference::{self, Values};
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::{ArraySource, Tensor, byte_count};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ pub struct Ran {
 /// Runs a plan as the flags say.
 pub fn play(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, Diagnostics> {
     match args.on {
-        Backend::Threads | Backend::Mpi => on_devices(args, plan, sources, execute::Backend::Threads),
-        Backend::Lockstep => on_devices(args, plan, sources, execute::Backend::Lockstep),
-        Backend::Reference => on_reference(args, plan, sources),
+        Player::Threads | Player::Mpi => on_devices(args, plan, sources, execute::Backend::Threads),
+        Player::Lockstep => on_devices(args, plan, sources, execute::Backend::Lockstep),
+        Player::Reference => on_reference(args, plan, sources),
     }
 }
 
@@ -50,7 +50,7 @@ fn on_devices(
         latency_us: link.latency_us,
         bytes_per_us: link.gigabytes_per_second * 1e3,
     });
-    let options = Options { backend, record, link, ..Options::default() };
+    let options = SessionOptions { backend, record, link, ..SessionOptions::default() };
     let fault = |error| faults::of_session(&plan.program, error);
     let mut session = Session::from_plan(plan.clone(), options).map_err(fault)?;
     let mut inputs = Inputs::new();

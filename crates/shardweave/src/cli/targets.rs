@@ -4,7 +4,7 @@ use crate::args::{NamedFile, RunArgs};
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::program::{Program, ValueId};
 use shardweave_compiler::text::closest;
-use shardweave_runtime::files::{Format, OutputFiles};
+use shardweave_runtime::files::{FileFormat, OutputFiles};
 use shardweave_runtime::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
@@ -109,6 +109,6 @@ fn npy_target(
         let help = format!("write all outputs with `--outputs {path}`");
         return Err(Diagnostic::general(Code::FileWrite, message).help(help));
     }
-    Format::Npy.takes(program.values[output].dtype, &named.file)?;
+    FileFormat::Npy.takes(program.values[output].dtype, &named.file)?;
     Ok(output)
 }

@@ -184,7 +184,9 @@ fn all_mistakes(file: &WeaveFile, mut found: Diagnostics, sizes: &[(String, u64)
             }
         };
         for placement in file.placements.iter().filter(|placement| placement.program == program.name) {
-            if let Err(mistakes) = compile(program, Some(placement), &bound, &compile::Options::default()) {
+            if let Err(mistakes) =
+                compile(program, Some(placement), &bound, &compile::CompileOptions::default())
+            {
                 found.extend(mistakes);
             }
         }
@@ -263,7 +265,8 @@ impl Subject<'_> {
 
     fn plan_and_run(&self, sizes: &Sizes) -> Result<(Plan, Option<Values>), String> {
         if self.setting.case.until == Until::Plan {
-            let plan = compile(self.program, Some(self.placement), sizes, &compile::Options::default());
+            let plan =
+                compile(self.program, Some(self.placement), sizes, &compile::CompileOptions::default());
             return Ok((plan.map_err(|mistakes| mistakes.to_string())?, None));
         }
         let inputs = self.inputs(sizes)?;

@@ -11,7 +11,7 @@ use crate::case::{CaseFile, concrete};
 use crate::exactness::{Exactness, exactness};
 use crate::forms;
 use crate::generate::{Seeds, case_text};
-use shardweave_compiler::compile::{Options, Plan, compile};
+use shardweave_compiler::compile::{CompileOptions, Plan, compile};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::file::{AxisSize, parse_file};
 use shardweave_compiler::host::HostInstr;
@@ -144,7 +144,7 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     fn check(&self, behaviour: &mut Behaviour) -> Result<(), String> {
-        let plan = match compile(self.program, self.placement, self.sizes, &Options::default()) {
+        let plan = match compile(self.program, self.placement, self.sizes, &CompileOptions::default()) {
             Ok(plan) => plan,
             Err(found) => {
                 behaviour.told("plan", &found);

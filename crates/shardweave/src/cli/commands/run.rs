@@ -7,7 +7,7 @@
 //! Outputs are written when everything else has gone well, also when the check has failed: then they
 //! are what one wants to look at.
 
-use crate::args::{Backend, Format, RunArgs};
+use crate::args::{Format, Player, RunArgs};
 use crate::bind::{Bound, Missing, bind};
 use crate::checked::{Checked, check};
 use crate::choose::choose;
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// Runs the program, and tells what it gave.
 pub fn run(args: &RunArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
-    if args.on == Backend::Mpi {
+    if args.on == Player::Mpi {
         let mistake = Diagnostic::general(Code::NotBuiltIn, "`--on mpi` is not built into this binary");
         return Err(mistake.help("run on `threads`, `lockstep` or `reference`").into());
     }
@@ -102,7 +102,7 @@ fn tell(
         }
     });
     let mut plan_report = plan.report.clone();
-    if let (Some(link), Backend::Threads) = (args.target.link, args.on) {
+    if let (Some(link), Player::Threads) = (args.target.link, args.on) {
         plan_report.notes.push(format!(
             "the threads deliver as a link with {} us and {} GB/s between two devices would",
             link.latency_us, link.gigabytes_per_second
