@@ -3,6 +3,7 @@
 
 use crate::instr::Kind;
 use crate::placement::Overlap;
+use std::fmt;
 
 /// The explanation of one plan. Fields are named as in the JSON of the language reference.
 #[derive(Clone, PartialEq, Debug)]
@@ -67,6 +68,14 @@ pub struct CollectiveReport {
     pub bytes_total: u64,
     /// Why it is needed.
     pub because: String,
+}
+
+impl fmt::Display for CollectiveReport {
+    /// `all_gather of x over tp: 96 bytes, linear needs all of s`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CollectiveReport { kind, value, axes, bytes_total, because, .. } = self;
+        write!(f, "{} of {value} over {}: {bytes_total} bytes, {because}", kind.name(), axes.join(", "))
+    }
 }
 
 /// A way that was not taken.

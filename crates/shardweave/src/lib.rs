@@ -40,19 +40,41 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! The same can be said in Rust ([`Program::builder`], [`Placement::builder`]), and text and builders can
+//! be mixed:
+//!
+//! ```
+//! # use shardweave::{DType, Mesh, Op, Placement, Program};
+//! # use std::sync::Arc;
+//! let line: Arc<Mesh> = Arc::new("mesh line { tp = 2 }".parse()?);
+//! let layer = Program::builder("layer")
+//!     .input("x", DType::F32, ["s", "e"])
+//!     .input("w", DType::F32, ["h", "e"])
+//!     .op("y", Op::Linear, ["x", "w"])
+//!     .output("y")
+//!     .finish()?;
+//! let columns = Placement::builder("columns", &layer, &line).place("x", "s/tp").place("w", "h/tp").finish()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # The vocabulary
 //!
 //! * A [`Program`] is what to compute; no device is named. A [`Placement`] says where its values live on
 //!   a [`Mesh`], as far as you care to say; the rest is worked out. Both are read from text with
-//!   [`parse_file`].
+//!   [`parse_file`], or built.
 //! * [`compile`] gives the [`Plan`]: all forms the program goes through, and the [`Report`] that
 //!   explains it. It needs sizes ([`Sizes`]) and no memory.
 //! * A [`Session`] compiles once for each set of sizes and runs often. [`Inputs`] are arrays in memory
-//!   ([`Tensor`]), in files ([`files`]), or anything else that is an [`ArraySource`]: a device asks for
-//!   its own piece only.
-//! * Mistakes of yours are [`Diagnostics`]: a code, a place, a reason, a way out.
+//!   ([`Tensor`]), in files ([`files`]), placed ([`Array`]), or anything else that is an [`ArraySource`]: a
+//!   device asks for its own piece only. Inputs that stay are bound once ([`Session::bind_constants`]).
+//! * An [`Array`] is a value placed on devices, with a piece for each: made from a whole array, a file or
+//!   pieces, given by [`Session::run_placed`], fed to a run, taken to another [`Layout`], read whole or by
+//!   piece.
+//! * Mistakes of yours are [`Diagnostics`]: a code, a place, a reason, a way out. What goes wrong while
+//!   running is a [`RunError`]; the session can go on.
 //!
-//! What is not at the root is in the crates below: [`compiler`] plans and is pure, [`runtime`] runs.
+//! The folder `examples` of this crate has a linear layer, a loop that serves requests, and arrays without a
+//! program. What is not at the root is in the crates below: [`compiler`] plans and is pure, [`runtime`] runs.
 
 pub use shardweave_compiler as compiler;
 pub use shardweave_runtime as runtime;
@@ -60,16 +82,24 @@ pub use shardweave_runtime as runtime;
 pub use shardweave_compiler::compile::{CompileOptions, Plan, compile};
 pub use shardweave_compiler::cost::Cost;
 pub use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
-pub use shardweave_compiler::dtype::DType;
+pub use shardweave_compiler::dtype::{DType, Number};
 pub use shardweave_compiler::file::{WeaveFile, parse_bytes, parse_file};
-pub use shardweave_compiler::mesh::Mesh;
-pub use shardweave_compiler::placement::Placement;
-pub use shardweave_compiler::program::{Program, Sizes};
+pub use shardweave_compiler::layout::Layout;
+pub use shardweave_compiler::mesh::{DeviceId, Mesh};
+pub use shardweave_compiler::op::{Map, Op, Pattern, Reduce, Zip};
+pub use shardweave_compiler::placement::{Overlap, Placement, PlacementBuilder};
+pub use shardweave_compiler::program::{DimText, Program, ProgramBuilder, Sizes, Term};
 pub use shardweave_compiler::report::Report;
-pub use shardweave_runtime::execute::{Backend, RunError};
+pub use shardweave_runtime::array::{Array, ArrayError, ArrayType};
+pub use shardweave_runtime::execute::{Backend, Failure, InputError, RunError};
 pub use shardweave_runtime::files;
-pub use shardweave_runtime::session::{Inputs, Outputs, Session, SessionOptions};
-pub use shardweave_runtime::tensor::{ArraySource, Tensor};
+pub use shardweave_runtime::session::{Inputs, Outputs, Resharded, Session, SessionOptions};
+pub use shardweave_runtime::tensor::{ArraySource, Element, Tensor};
+
+/// The Rust blocks of README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 
 /// The Rust blocks of the tour run as tests.
 #[cfg(doctest)]

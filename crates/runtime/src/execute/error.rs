@@ -151,6 +151,10 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+impl std::error::Error for InputError {}
+
+impl std::error::Error for Failure {}
+
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
