@@ -69,6 +69,34 @@ fn scatter(ty: &TensorType) -> Held {
         .collect()
 }
 
+/// Which elements a device's part of the target can have, dim by dim: where an axis becomes partial, a
+/// device keeps what was at its own coordinate if the axis cut the source; else coordinate 0 has it all,
+/// and the others none.
+fn put(source: &Layout, target: &Layout, sizes: &[u64], device: DeviceId) -> Option<Vec<IndexSet>> {
+    let coords = |layout: &Layout, device| {
+        let mesh = layout.mesh();
+        mesh.coords(mesh.place_of(device).expect("the device is in the mesh"))
+    };
+    let own = coords(target, device);
+    let one_grid = source.mesh().same_grid(target.mesh());
+    let added = target.partial().iter().filter(|p| !source.partial().contains(p)).map(|p| p.axis);
+    let (in_place, placed): (Vec<AxisId>, Vec<AxisId>) =
+        added.partition(|&axis| one_grid && source.mesh().size(axis) > 1 && source.cuts_by(axis).is_some());
+    if placed.iter().any(|&axis| own.along(axis) != 0) {
+        return None;
+    }
+    if in_place.is_empty() {
+        return Some(sizes.iter().map(|&size| IndexSet::range(0, size)).collect());
+    }
+    let at_own = |other: &DeviceId| {
+        let other = coords(source, *other);
+        in_place.iter().all(|&axis| other.along(axis) == own.along(axis))
+    };
+    let pieces = source.mesh().devices().filter(at_own).map(|other| source.piece_of(sizes, other));
+    let pieces = pieces.map(|piece| piece.expect("the device is in the mesh"));
+    pieces.reduce(|all, piece| all.iter().zip(&piece).map(|(a, b)| a.union(b)).collect())
+}
+
 /// What the devices should hold after a move from `scatter(source)` to `target`.
 fn expected(source: &TensorType, target: &TensorType) -> Held {
     let sizes = source.sizes();
@@ -79,9 +107,12 @@ fn expected(source: &TensorType, target: &TensorType) -> Held {
         .map(|device| {
             let piece = target.layout.piece_of(&sizes, device).expect("the device is in the mesh");
             let own = target.layout.mesh().coords(target.layout.mesh().place_of(device).expect("as above"));
+            let put = put(&source.layout, &target.layout, &sizes, device);
             let value = |index: &Vec<u64>| -> i64 {
-                let added = target.layout.partial().iter().filter(|p| !source.layout.partial().contains(p));
-                if added.clone().any(|p| own.along(p.axis) != 0) {
+                let is_put = |put: &Vec<IndexSet>| {
+                    index.iter().zip(put).all(|(i, set)| set.below(i + 1) > set.below(*i))
+                };
+                if !put.as_ref().is_some_and(is_put) {
                     return 0;
                 }
                 let parts = mesh.coords_over(&reduced).map(|mut at| {
@@ -147,12 +178,9 @@ fn least(source: &Layout, target: &Layout, sizes: &[u64]) -> u64 {
     let size_of = |p: &Partial| mesh.size(p.axis);
     let reduced: Vec<Partial> = reduced_axes(source, target).into_iter().filter(|p| size_of(p) > 1).collect();
     let received = |device: DeviceId| {
-        let own = target.mesh().coords(target.mesh().place_of(device).expect("the device is in the mesh"));
-        let mut added = target.partial().iter().filter(|p| !source.partial().contains(p));
-        if added.any(|p| own.along(p.axis) != 0) {
-            return 0;
-        }
+        let Some(put) = put(source, target, sizes, device) else { return 0 };
         let wanted = target.piece_of(sizes, device).expect("the device is in the mesh");
+        let wanted: Vec<IndexSet> = wanted.iter().zip(&put).map(|(a, b)| a.intersect(b)).collect();
         let held = source.piece_of(sizes, device).filter(|_| reduced.is_empty());
         let shared = |held: Vec<IndexSet>| wanted.iter().zip(&held).map(|(a, b)| a.shared(b)).product();
         volume(&wanted) - held.map_or(0, shared)

@@ -7,7 +7,7 @@
 //!                                          fetches from (0,0) and (0,1): all combinations
 //! ```
 
-use super::{Fetch, identity_of, reduced_axes};
+use super::{Fetch, Parts};
 use crate::id::Id;
 use crate::instr::TensorType;
 use crate::layout::{DimCuts, IndexSet, Layout, Overlap, overlap};
@@ -20,6 +20,7 @@ pub struct Exchange<'a> {
     steps: &'a [u64],
     sizes: Vec<u64>,
     dims: Vec<SourceDim>,
+    parts: Parts,
     reduced: Vec<AxisId>,
 }
 
@@ -46,8 +47,9 @@ impl<'a> Exchange<'a> {
             SourceDim { axes, pieces }
         });
         let dims = dims.collect();
-        let reduced = reduced_axes(&source.layout, &target.layout).iter().map(|p| p.axis).collect();
-        Exchange { source, target, steps, sizes, dims, reduced }
+        let parts = Parts::new(&source.layout, &target.layout);
+        let reduced = parts.reduced.iter().map(|p| p.axis).collect();
+        Exchange { source, target, steps, sizes, dims, parts, reduced }
     }
 
     /// What a device fetches; see [`fetches`](super::fetches).
@@ -57,15 +59,21 @@ impl<'a> Exchange<'a> {
         let Some(wanted) = layout.piece_at_step(&self.sizes, device, self.steps) else {
             return found;
         };
-        if identity_of(self.source, self.target, device).is_some() || wanted.iter().any(IndexSet::is_empty) {
-            return found;
-        }
-        let dims: Vec<Vec<Sharing<'_>>> =
-            self.dims.iter().zip(&wanted).map(|(dim, wanted)| dim.sharing(wanted)).collect();
-        if dims.iter().any(Vec::is_empty) {
+        let mesh = layout.mesh();
+        let away = mesh.place_of(device).is_some_and(|place| self.parts.is_away(&mesh.coords(place)));
+        if away || wanted.iter().any(IndexSet::is_empty) {
             return found;
         }
         let mut coords = counterpart(&self.source.layout, layout, device);
+        let dims: Vec<Vec<Sharing<'_>>> = self
+            .dims
+            .iter()
+            .zip(&wanted)
+            .map(|(dim, wanted)| dim.sharing(wanted, &coords, &self.parts.in_place))
+            .collect();
+        if dims.iter().any(Vec::is_empty) {
+            return found;
+        }
         let mut choice = vec![0; dims.len()];
         loop {
             for ((dim, sharing), &chosen) in self.dims.iter().zip(&dims).zip(&choice) {
@@ -99,9 +107,13 @@ impl<'a> Exchange<'a> {
 }
 
 impl SourceDim {
-    /// The pieces that share something with a piece of the target.
-    fn sharing(&self, wanted: &IndexSet) -> Vec<Sharing<'_>> {
-        let pieces = self.pieces.iter().map(|(at, piece)| (at, overlap(piece, wanted)));
+    /// The pieces that share something with a piece of the target; along the axes in place only those at
+    /// the receiver's own coordinates.
+    fn sharing(&self, wanted: &IndexSet, own: &Coords, in_place: &[AxisId]) -> Vec<Sharing<'_>> {
+        let fixed: Vec<AxisId> = self.axes.iter().copied().filter(|axis| in_place.contains(axis)).collect();
+        let here = |at: &Coords| fixed.iter().all(|&axis| at.along(axis) == own.along(axis));
+        let pieces = self.pieces.iter().filter(|(at, _)| here(at));
+        let pieces = pieces.map(|(at, piece)| (at, overlap(piece, wanted)));
         pieces.filter(|(_, runs)| !runs.is_empty()).collect()
     }
 }

@@ -12,12 +12,14 @@
 //! fetched from every coordinate along them, in mesh order, so the order of the sum is the same on
 //! every device and in every run. Between different meshes all partial axes are reduced.
 //!
-//! **What is not covered.** Axes partial in the target only: the value sits at their coordinate 0,
-//! elsewhere the target is filled with the operator's identity ([`identity_of`]).
+//! **What is not covered.** Axes partial in the target only: the value sits at their coordinate 0, or, if
+//! they cut the source, every device keeps what it holds; elsewhere the target is filled with the
+//! operator's identity ([`identity_of`]).
 
 mod across;
 mod exchange;
 mod one_grid;
+mod parts;
 mod traffic;
 
 pub use exchange::Exchange;
@@ -27,6 +29,7 @@ use crate::dtype::Combine;
 use crate::instr::TensorType;
 use crate::layout::{Layout, Overlap, Partial};
 use crate::mesh::DeviceId;
+use parts::Parts;
 
 /// Elements that one device takes from one piece (of its own or another device) in a move.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,28 +60,14 @@ pub fn fetches(source: &TensorType, target: &TensorType, device: DeviceId, steps
 }
 
 /// The operator whose identity fills a device's target before anything is fetched: where an axis is
-/// partial in the target only and the device is not at its coordinate 0.
+/// partial in the target only, the device holds what nothing is put into.
 pub fn identity_of(source: &TensorType, target: &TensorType, device: DeviceId) -> Option<Combine> {
     let place = target.layout.mesh().place_of(device)?;
-    let coords = target.layout.mesh().coords(place);
-    let kept = kept_axes(&source.layout, &target.layout);
-    let away = || target.layout.partial().iter().filter(|p| coords.along(p.axis) != 0);
-    // Where the device is away from 0 along several axes, its part vanishes in the combination that
-    // comes first: operators are applied in their order.
-    let first = away().map(|p| p.combine).min();
-    away().any(|p| !kept.contains(p)).then_some(first).flatten()
+    Parts::new(&source.layout, &target.layout).identity(&target.layout.mesh().coords(place))
 }
 
-/// The axes that a move combines: partial in the source, not in the target.
+/// The axes that a move combines: partial in the source and not in the target, or to be combined before
+/// one that is.
 pub fn reduced_axes(source: &Layout, target: &Layout) -> Vec<Partial> {
-    let kept = kept_axes(source, target);
-    source.partial().iter().copied().filter(|p| !kept.contains(p)).collect()
-}
-
-/// The axes that stay partial.
-fn kept_axes(source: &Layout, target: &Layout) -> Vec<Partial> {
-    if !source.mesh().same_grid(target.mesh()) {
-        return Vec::new();
-    }
-    source.partial().iter().copied().filter(|p| target.partial().contains(p)).collect()
+    Parts::new(source, target).reduced
 }

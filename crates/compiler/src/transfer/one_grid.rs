@@ -9,7 +9,7 @@
 //!   leaving(d)   = receivers x product over dims of (what any receiver needs of d's piece) - kept by d
 //! ```
 
-use super::{Traffic, reduced_axes};
+use super::{Parts, Traffic};
 use crate::id::Id;
 use crate::instr::{Kind, TensorType};
 use crate::layout::{DimCuts, Factor, Layout, StepId};
@@ -126,10 +126,11 @@ struct Grid<'a> {
     target: &'a Layout,
     sizes: &'a [u64],
     dims: Vec<(DimCuts, DimCuts)>,
-    /// Axes that cut the source or are reduced: along them a receiver need not agree with its sender.
+    /// Axes that cut the source, if it is not left in place along them, or are reduced: along them a
+    /// receiver need not agree with its sender.
     spread: Vec<AxisId>,
     reduced: Vec<AxisId>,
-    /// Axes partial in the target only: just coordinate 0 receives.
+    /// Axes partial in the target whose coordinate 0 alone receives.
     added: Vec<AxisId>,
     /// Axes along which something moves, in mesh order.
     group: Vec<AxisId>,
@@ -138,9 +139,8 @@ struct Grid<'a> {
 impl<'a> Grid<'a> {
     fn new(source: &'a Layout, target: &'a Layout, sizes: &'a [u64]) -> Grid<'a> {
         let mesh = source.mesh();
-        let reduced: Vec<AxisId> = reduced_axes(source, target).iter().map(|p| p.axis).collect();
-        let added =
-            target.partial().iter().filter(|p| !source.partial().contains(p)).map(|p| p.axis).collect();
+        let parts = Parts::new(source, target);
+        let reduced: Vec<AxisId> = parts.reduced.iter().map(|p| p.axis).collect();
         let mut dims = Vec::new();
         let (mut spread, mut group) = (reduced.clone(), reduced.clone());
         for (dim, &size) in sizes.iter().enumerate() {
@@ -152,10 +152,12 @@ impl<'a> Grid<'a> {
             }
             dims.push((DimCuts::of(&a, mesh, size, &[]), DimCuts::of(&b, mesh, size, &[])));
         }
-        group.retain(|&axis| mesh.size(axis) > 1);
+        // Along these a receiver takes what is at its own coordinate.
+        spread.retain(|axis| !parts.in_place.contains(axis));
+        group.retain(|axis| mesh.size(*axis) > 1 && !parts.in_place.contains(axis));
         group.sort_unstable();
         group.dedup();
-        Grid { source, target, sizes, dims, spread, reduced, added, group }
+        Grid { source, target, sizes, dims, spread, reduced, added: parts.placed, group }
     }
 
     /// What leaves each device, over all devices.

@@ -1,9 +1,11 @@
 //! What must hold of a move.
 
 use super::{Counters, sampled_steps};
+use crate::dtype::Combine;
 use crate::instr::{Fault, Kind, Move, TensorType};
-use crate::layout::{DimCuts, IndexSet, Layout};
-use crate::mesh::{AxisId, DeviceId};
+use crate::layout::{DimCuts, IndexSet, Layout, Partial};
+use crate::mesh::{AxisId, Coords, DeviceId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Checks a move inside loops between two types.
@@ -23,7 +25,7 @@ pub(crate) fn check_move<V>(
     // Nothing is combined of nothing.
     let reduced = match source.is_empty() {
         true => Vec::new(),
-        false => partial_only_in(&source.layout, &target.layout),
+        false => reduced_axes(&source.layout, &target.layout),
     };
     check_reduction(moved, &source.layout, &reduced)?;
     check_group(moved, &source.layout, &target.layout)?;
@@ -33,17 +35,39 @@ pub(crate) fn check_move<V>(
     }
 }
 
-/// The axes (longer than 1) that are partial in the target and not in the source.
+/// The axes (longer than 1) that are partial in the target and whose parts the source does not have.
 pub(crate) fn added_axes(source: &Layout, target: &Layout) -> Vec<AxisId> {
-    partial_only_in(target, source)
+    let longer = target.partial().iter().filter(|p| target.mesh().size(p.axis) > 1);
+    longer.filter(|p| !stays_partial(p, source, target)).map(|p| p.axis).collect()
 }
 
-/// The axes (longer than 1) that are partial in one layout and not in the other.
-fn partial_only_in(layout: &Layout, other: &Layout) -> Vec<AxisId> {
-    let one_grid = layout.mesh().same_grid(other.mesh());
-    let stays = |p| one_grid && other.partial().contains(p);
-    let partial = layout.partial().iter().filter(|p| layout.mesh().size(p.axis) > 1 && !stays(p));
-    partial.map(|p| p.axis).collect()
+/// The axes (longer than 1) whose parts are combined.
+fn reduced_axes(source: &Layout, target: &Layout) -> Vec<AxisId> {
+    let longer = source.partial().iter().filter(|p| source.mesh().size(p.axis) > 1);
+    longer.filter(|p| !stays_partial(p, source, target)).map(|p| p.axis).collect()
+}
+
+/// Whether an axis has the same parts before and after: it is partial in both layouts, on one grid, and
+/// no operator that comes after its own is applied in between.
+fn stays_partial(part: &Partial, source: &Layout, target: &Layout) -> bool {
+    let both = source.partial().contains(part) && target.partial().contains(part);
+    let applied = |p: &Partial| source.mesh().size(p.axis) > 1 && !target.partial().contains(p);
+    let later = source.partial().iter().any(|p| p.combine > part.combine && applied(p));
+    both && !later && source.mesh().same_grid(target.mesh())
+}
+
+/// The axes along which every device keeps what it holds: they cut the source and become partial, all
+/// parts of the target are combined alike, and nothing is filled step by step.
+fn axes_in_place(source: &Layout, target: &Layout) -> Vec<AxisId> {
+    let in_steps =
+        |layout: &Layout| layout.has_stream() || layout.cuts().iter().flatten().any(|f| f.step().is_some());
+    let operators: BTreeSet<Combine> = target.partial().iter().map(|p| p.combine).collect();
+    if operators.len() != 1 || in_steps(source) || in_steps(target) || !source.mesh().same_grid(target.mesh())
+    {
+        return Vec::new();
+    }
+    let added = added_axes(source, target).into_iter();
+    added.filter(|&axis| source.cuts_by(axis).is_some()).collect()
 }
 
 fn check_reduction<V>(moved: &Move<V>, source: &Layout, reduced: &[AxisId]) -> Result<(), Fault> {
@@ -108,19 +132,23 @@ fn check_copy(source: &TensorType, target: &TensorType, counters: &Counters) -> 
     if same_grid && (0..sizes.len()).all(|dim| cuts_finer(from, to, dim, sizes[dim])) {
         return Ok(());
     }
+    let in_place = axes_in_place(from, to);
     let factors = from.cuts().iter().chain(to.cuts()).flatten();
     for steps in sampled_steps(factors, counters) {
         let ranges: Vec<Range<u64>> = steps.iter().map(|&step| step..step + 1).collect();
         let covered = from.reach(&sizes, &ranges);
-        if same_grid
-            && (0..sizes.len()).all(|dim| dim_is_own(from, to, dim, sizes[dim], &steps, &covered[dim]))
-        {
+        let dims: Vec<SourceDim> = (0..sizes.len())
+            .map(|dim| SourceDim::new(from, dim, sizes[dim], &steps, &covered[dim], &in_place))
+            .collect();
+        if same_grid && (0..sizes.len()).all(|dim| dims[dim].is_own(to, dim, sizes[dim], &steps)) {
             continue;
         }
         // Some piece is foreign along one dim; it does not matter where another dim is empty.
         for device in to.mesh().devices() {
+            let own = from.mesh().place_of(device).map(|place| from.mesh().coords(place));
             let needed = to.piece_at_step(&sizes, device, &steps).unwrap_or_default();
-            let needed: Vec<IndexSet> = needed.iter().zip(&covered).map(|(a, b)| a.intersect(b)).collect();
+            let needed = needed.iter().zip(&dims).map(|(needed, dim)| dim.given_to(own.as_ref(), needed));
+            let needed: Vec<IndexSet> = needed.collect();
             let identity = is_filled(from, to, device);
             if identity || needed.iter().any(IndexSet::is_empty) {
                 continue;
@@ -141,15 +169,58 @@ fn cuts_finer(from: &Layout, to: &Layout, dim: usize, size: u64) -> bool {
     to.starts_with(&from)
 }
 
-/// Whether along one dim every device holds what it needs of what any device holds.
-fn dim_is_own(from: &Layout, to: &Layout, dim: usize, size: u64, steps: &[u64], covered: &IndexSet) -> bool {
-    let held = DimCuts::new(from, dim, size, steps);
-    let needed = DimCuts::new(to, dim, size, steps);
-    let mut axes: Vec<AxisId> = held.axes().chain(needed.axes()).collect();
-    axes.sort_unstable();
-    axes.dedup();
-    let mut all = from.mesh().coords_over(&axes);
-    all.all(|at| needed.at(&at).intersect(covered).is_subset(held.at(&at)))
+/// One dim of a copy's source: what it has for whom.
+struct SourceDim {
+    held: DimCuts,
+    /// What the source has at all.
+    covered: IndexSet,
+    /// Those axes of the dim along which every device takes what is at its own coordinate, and what the
+    /// source has at each of their coordinates; empty if there is none.
+    in_place: Vec<AxisId>,
+    at_place: BTreeMap<Vec<u64>, IndexSet>,
+}
+
+impl SourceDim {
+    fn new(
+        from: &Layout,
+        dim: usize,
+        size: u64,
+        steps: &[u64],
+        covered: &IndexSet,
+        in_place: &[AxisId],
+    ) -> SourceDim {
+        let held = DimCuts::new(from, dim, size, steps);
+        let axes: Vec<AxisId> = held.axes().collect();
+        let in_place: Vec<AxisId> = axes.iter().copied().filter(|axis| in_place.contains(axis)).collect();
+        let mut at_place: BTreeMap<Vec<u64>, IndexSet> = BTreeMap::new();
+        if !in_place.is_empty() {
+            for (at, piece) in from.mesh().coords_over(&axes).zip(held.pieces()) {
+                let place = in_place.iter().map(|&axis| at.along(axis)).collect();
+                let known = at_place.entry(place).or_default();
+                *known = known.union(piece);
+            }
+        }
+        SourceDim { held, covered: covered.clone(), in_place, at_place }
+    }
+
+    /// Of what a device at these coordinates needs, that which the source gives it.
+    fn given_to(&self, own: Option<&Coords>, needed: &IndexSet) -> IndexSet {
+        let place = own.map(|own| self.in_place.iter().map(|&axis| own.along(axis)).collect::<Vec<u64>>());
+        match place.and_then(|place| self.at_place.get(&place)) {
+            Some(here) => needed.intersect(here),
+            None => needed.intersect(&self.covered),
+        }
+    }
+
+    /// Whether every device holds what it is given of this dim of the target.
+    fn is_own(&self, to: &Layout, dim: usize, size: u64, steps: &[u64]) -> bool {
+        let needed = DimCuts::new(to, dim, size, steps);
+        let mut axes: Vec<AxisId> = self.held.axes().chain(needed.axes()).collect();
+        axes.sort_unstable();
+        axes.dedup();
+        let mut all = to.mesh().coords_over(&axes);
+        all.all(|at| self.given_to(Some(&at), needed.at(&at)).is_subset(self.held.at(&at)))
+    }
 }
 
 /// Whether a device's target is the identity of an operator: an axis is partial in the target only,
@@ -157,7 +228,8 @@ fn dim_is_own(from: &Layout, to: &Layout, dim: usize, size: u64, steps: &[u64], 
 fn is_filled(from: &Layout, to: &Layout, device: DeviceId) -> bool {
     let Some(place) = to.mesh().place_of(device) else { return false };
     let coords = to.mesh().coords(place);
-    added_axes(from, to).into_iter().any(|axis| coords.along(axis) != 0)
+    let in_place = axes_in_place(from, to);
+    added_axes(from, to).into_iter().any(|axis| !in_place.contains(&axis) && coords.along(axis) != 0)
 }
 
 /// Whether some two devices take part in one group of each of two moves.
