@@ -9,7 +9,7 @@ use shardweave_compiler::transfer::Traffic;
 use shardweave_runtime::array::{Array, ArrayError, ArrayType};
 use shardweave_runtime::execute::RunError;
 use shardweave_runtime::tensor::{ArraySource, Tensor};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 fn mesh(text: &str) -> Arc<Mesh> {
     Arc::new(text.parse().expect(text))
@@ -95,6 +95,45 @@ fn what_a_reshard_moves_is_what_explain_says() {
     let same = array.reshard(&layout("s/tp(2, 2, 2, 2)", &line)).unwrap();
     assert!(same.collectives.is_empty());
     assert!(std::ptr::eq(same.array.piece(device(2)).unwrap(), array.piece(device(2)).unwrap()));
+}
+
+/// A source that remembers what was read of it.
+struct Watched {
+    tensor: Tensor,
+    read: Mutex<Vec<Vec<IndexSet>>>,
+}
+
+impl ArraySource for Watched {
+    fn dtype(&self) -> DType {
+        self.tensor.dtype()
+    }
+    fn shape(&self) -> &[u64] {
+        self.tensor.shape()
+    }
+    fn describe(&self) -> String {
+        "a watched array".into()
+    }
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+        self.read.lock().unwrap().push(piece.to_vec());
+        self.tensor.read(piece, out)
+    }
+}
+
+/// A file of many gigabytes is read piece by piece, and each piece once.
+#[test]
+fn of_a_source_only_the_pieces_are_read() {
+    let grid = mesh("mesh grid { dp = 2, tp = 2 }");
+    let rows = |from, to| vec![IndexSet::range(from, to), IndexSet::range(0, 3)];
+    for (text, pieces) in [
+        ("s/tp", vec![rows(0, 2), rows(2, 4)]),
+        ("s/dp/tp", vec![rows(0, 1), rows(1, 2), rows(2, 3), rows(3, 4)]),
+        ("s/tp(1, 3), partial(dp)", vec![rows(0, 1), rows(1, 4)]),
+        ("replicated", vec![rows(0, 4)]),
+    ] {
+        let source = Watched { tensor: counting(&[4, 3]), read: Mutex::default() };
+        Array::place(&source, &["s", "d"], layout(text, &grid)).unwrap();
+        assert_eq!(source.read.into_inner().unwrap(), pieces, "{text}");
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What stays between runs: constants in place, outputs that become inputs; and what failures leave.
 
+use shardweave_compiler::compile::{CompileOptions, compile};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::file::{WeaveFile, parse_file};
 use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::program::Sizes;
 use shardweave_runtime::array::Array;
 use shardweave_runtime::execute::{Backend, How, InputError, NotReady, RunError};
 use shardweave_runtime::session::{Inputs, Session, SessionOptions};
@@ -143,6 +145,31 @@ fn a_constant_can_be_replaced_and_only_that_is_read() {
     let smaller = Tensor::zeros(DType::F32, &[2, E as u64]);
     session.bind_constants(&Inputs::new().with("w", smaller)).unwrap();
     assert_eq!(session.run(&ids(&[3])).unwrap().get("y").unwrap().shape(), [1, 2]);
+}
+
+/// A plan may say that an input stays, or not: what a session is told to keep, it keeps.
+#[test]
+fn a_session_for_a_plan_keeps_constants_too() {
+    let file = file(LOOKED_UP);
+    let (program, placement) = (&file.programs[0], &file.placements[0]);
+    let sizes = Sizes::bind(program, [("s", 2), ("v", 4), ("e", E as u64), ("h", 5)]).unwrap();
+    for names in [&["w", "table"][..], &["w"], &[]] {
+        let constants = names.iter().map(ToString::to_string).collect();
+        let options = CompileOptions { constants, ..CompileOptions::default() };
+        let plan = compile(program, Some(placement), &sizes, &options).unwrap();
+        let mut session = Session::from_plan(plan, SessionOptions::default()).unwrap();
+        let weight = Counted::new(weight(1.0));
+        let mut constants = Inputs::new().with("table", table());
+        constants.insert("w", weight.clone());
+        session.bind_constants(&constants).unwrap();
+        for given in [[0, 1], [3, 2]] {
+            let outputs = session.run(&ids(&given)).unwrap();
+            assert_eq!(outputs.get("y").unwrap().elements::<f32>(), looked_up(&given, 1.0));
+        }
+        assert_eq!(weight.reads(), 2);
+        let other = session.run(&ids(&[1])).unwrap_err();
+        assert!(matches!(other, RunError::Input { reason: InputError::Sizes { .. }, .. }), "{other}");
+    }
 }
 
 #[test]

@@ -9,8 +9,10 @@
 use crate::exactness::{Exactness, exactness};
 use shardweave_compiler::compile::{self, Plan, compile};
 use shardweave_compiler::diagnostic::Diagnostics;
+use shardweave_compiler::layout::Layout;
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes, ValueId};
+use shardweave_runtime::array::Array;
 use shardweave_runtime::compare::compare;
 use shardweave_runtime::execute::{Backend, Record, Recording};
 use shardweave_runtime::reference::{self, Values};
@@ -18,6 +20,7 @@ use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// A program on a placement, with all that it needs to run.
 pub struct Trial<'a> {
@@ -108,7 +111,34 @@ fn run(
     // The arenas are dirty now: what is not written before it is read shows.
     let again = session.run(&inputs).map_err(|error| format!("the second run: {error}"))?.into_vec();
     same_bits(&outputs, &again).map_err(|output| format!("{output}: the second run gives other bits"))?;
+    let placed = run_placed(&mut session, plan, trial).map_err(|error| format!("with arrays: {error}"))?;
+    same_bits(&outputs, &placed).map_err(|output| format!("{output}: arrays give other bits"))?;
     Ok((outputs, recording))
+}
+
+/// The same with arrays that lie on devices: an input in its own layout, the next whole on every device, and
+/// so on; the first inputs stay bound. Outputs are taken as they are placed.
+fn run_placed(
+    session: &mut Session,
+    plan: &Plan,
+    trial: &Trial<'_>,
+) -> Result<Vec<(String, Tensor)>, String> {
+    let needed = trial.program.needed();
+    let given: Vec<_> = trial.inputs.iter().filter(|(id, _)| needed[**id]).collect();
+    let (mut constants, mut inputs) = (Inputs::new(), Inputs::new());
+    for (at, &(&id, tensor)) in given.iter().enumerate() {
+        let layout = &plan.placed.values[id].as_ref().expect("a needed value is placed").layout;
+        let layout = match at % 2 {
+            0 => layout.clone(),
+            _ => Layout::replicated(layout.mesh().clone(), layout.ndim()),
+        };
+        let array = Array::place(tensor, &trial.program.dim_names(id), layout);
+        let to = if at < given.len() / 2 { &mut constants } else { &mut inputs };
+        to.insert(trial.program.values[id].name.clone(), Arc::new(array.map_err(|error| error.to_string())?));
+    }
+    session.bind_constants(&constants).map_err(|error| error.to_string())?;
+    let outputs = session.run_placed(&inputs).map_err(|error| error.to_string())?;
+    Ok(outputs.iter().map(|(name, array)| (name.to_string(), array.to_tensor())).collect())
 }
 
 fn compare_with_reference(
