@@ -20,7 +20,7 @@
 
 use super::arithmetic::Arithmetic;
 use super::copy::copy_elements;
-use super::product::{Onto, Product, Size, Strides};
+use super::product::{Bias, Call, Onto, Product, Size, Strides};
 use super::reduce::{Add, fold_dims};
 use super::tile::{Feed, tiles};
 use super::walk::{Dense, Frame, Nest};
@@ -32,7 +32,7 @@ use std::borrow::Cow;
 /// `linear(x, w)` and `linear(x, w, b)`: the bias is added before the one rounding.
 pub(super) fn linear(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>) {
     with_real!(operands[0].dtype(), T => {
-        let bias = operands.get(2).map(|bias| Feed::<T>::new(frame, 2, bias));
+        let bias = operands.get(2).map(|bias| Term::<T>::new(frame, 2, bias));
         contract::<T>(frame, &operands[..2], bias, out);
     });
 }
@@ -88,32 +88,28 @@ impl<'a, T: Product> Term<'a, T> {
 fn contract<T: Product>(
     frame: &Frame<'_>,
     operands: &[Input<'_>],
-    bias: Option<Feed<'_, T>>,
+    bias: Option<Term<'_, T>>,
     out: Output<'_>,
 ) {
     let terms = operands.iter().enumerate().map(|(index, input)| Term::new(frame, index, input));
     let mut sink = Sink::<T>::new(out.bytes, out.dtype);
     if let Sink::Same(result) = &mut sink {
-        multiply_all(frame, terms.collect(), result);
-        add_bias(bias, result);
+        multiply_all(frame, terms.collect(), bias.as_ref(), result);
     } else {
         let mut result = vec![T::zeroed(); frame.result.len()];
-        multiply_all(frame, terms.collect(), &mut result);
-        add_bias(bias, &mut result);
+        multiply_all(frame, terms.collect(), bias.as_ref(), &mut result);
         sink.scatter(0, 1, &result);
     }
 }
 
-fn add_bias<T: Product>(bias: Option<Feed<'_, T>>, result: &mut [T]) {
-    let Some(mut bias) = bias else { return };
-    for tile in tiles(result.len()) {
-        let bias = bias.tile(&tile);
-        result[tile].iter_mut().zip(bias).for_each(|(y, &b)| *y += b);
-    }
-}
-
 /// From left to right, two at a time; each product keeps the dims that a later operand or the result has.
-fn multiply_all<T: Product>(frame: &Frame<'_>, terms: Vec<Term<'_, T>>, result: &mut [T]) {
+/// The bias is added to the last.
+fn multiply_all<T: Product>(
+    frame: &Frame<'_>,
+    terms: Vec<Term<'_, T>>,
+    bias: Option<&Term<'_, T>>,
+    result: &mut [T],
+) {
     let mut rest = terms.into_iter();
     let mut left = rest.next().expect("a contraction has an operand");
     while let Some(right) = rest.next() {
@@ -123,12 +119,12 @@ fn multiply_all<T: Product>(frame: &Frame<'_>, terms: Vec<Term<'_, T>>, result: 
         let a = left.only(frame, |dim| wanted_later(dim) || right.dims.has(dim));
         let b = right.only(frame, |dim| wanted_later(dim) || a.dims.has(dim));
         if last {
-            return multiply(frame, &a, &b, &frame.result, result);
+            return multiply(frame, [&a, &b], &frame.result, result, bias);
         }
         let roles = Roles::new(&a.dims, &b.dims, wanted_later);
         let dims = frame.dense(roles.batch.into_iter().chain(roles.m).chain(roles.n));
         let mut data = vec![T::zeroed(); dims.len()];
-        multiply(frame, &a, &b, &dims, &mut data);
+        multiply(frame, [&a, &b], &dims, &mut data, None);
         left = Term { data: Cow::Owned(data), dims };
     }
     let sum = left.only(frame, |dim| frame.result.has(dim));
@@ -162,14 +158,21 @@ impl Roles {
 /// A product of fewer multiplications than this is not worth a call of its own, if there are many.
 const TINY: usize = 16 * 16 * 16;
 
-/// `c = a b` with the dims of `c`; every dim of `a` and of `b` is shared or kept.
-fn multiply<T: Product>(frame: &Frame<'_>, a: &Term<'_, T>, b: &Term<'_, T>, c_dims: &Dense, c: &mut [T]) {
+/// `c = a b + bias` with the dims of `c`; every dim of `a` and of `b` is shared or kept.
+fn multiply<T: Product>(
+    frame: &Frame<'_>,
+    [a, b]: [&Term<'_, T>; 2],
+    c_dims: &Dense,
+    c: &mut [T],
+    bias: Option<&Term<'_, T>>,
+) {
     let roles = Roles::in_order_of(&a.dims, &b.dims, c_dims);
     if roles.k.is_empty() {
         let nest = frame.nest(c_dims.ids(), [c_dims, &a.dims, &b.dims]);
         let summed = frame.space.dims.keys().any(|dim| !frame.result.has(dim));
         let zero = if summed { T::real(0.0) } else { T::ZERO };
-        return multiply_elements(nest, c, &a.data, &b.data, zero);
+        multiply_elements(nest, c, &a.data, &b.data, zero);
+        return add_bias(frame, bias, c);
     }
     let mut plan = Plan::new(frame, &roles, [&a.dims, &b.dims, c_dims]);
     if plan.calls_per_batch() > 1 && plan.multiplications_per_call() < TINY {
@@ -179,10 +182,26 @@ fn multiply<T: Product>(frame: &Frame<'_>, a: &Term<'_, T>, b: &Term<'_, T>, c_d
         let dims = join([batch, m, n]);
         let mut data = vec![T::zeroed(); dims.len()];
         plan = Plan::new(frame, &roles, [&a.dims, &b.dims, &dims]);
-        plan.run(&a.data, &b.data, &mut data);
+        plan.run(&a.data, &b.data, &mut data, Onto::Nothing);
         copy_elements(frame.nest(c_dims.ids(), [c_dims, &dims]), [0, 0], c, &data);
-    } else {
-        plan.run(&a.data, &b.data, c);
+        return add_bias(frame, bias, c);
+    }
+    match bias.and_then(|bias| plan.bias(frame, &roles, bias)) {
+        Some(bias) => plan.run(&a.data, &b.data, c, Onto::Bias(bias)),
+        None => {
+            plan.run(&a.data, &b.data, c, Onto::Nothing);
+            add_bias(frame, bias, c);
+        }
+    }
+}
+
+/// Adds a bias to a result that is done.
+fn add_bias<T: Product>(frame: &Frame<'_>, bias: Option<&Term<'_, T>>, result: &mut [T]) {
+    let Some(bias) = bias else { return };
+    let mut bias = Feed::ordered(frame, &bias.dims, &frame.result, Source::Same(&bias.data));
+    for tile in tiles(result.len()) {
+        let bias = bias.tile(&tile);
+        result[tile].iter_mut().zip(bias).for_each(|(y, &b)| *y += b);
     }
 }
 
@@ -239,6 +258,26 @@ impl Plan {
         }
     }
 
+    /// A bias that can be added in the one product that there is: it has one number for each of its
+    /// columns, or for each of its rows, in their order.
+    fn bias<'a, T: Product>(
+        &self,
+        frame: &Frame<'_>,
+        roles: &Roles,
+        bias: &'a Term<'_, T>,
+    ) -> Option<Bias<'a, T>> {
+        let alone = self.around.loops().is_empty() && self.added.turns() > 0;
+        let strides = |role: &Vec<SpaceId>| frame.nest(role.iter().copied(), [&bias.dims]);
+        let (rows, columns) = (strides(&roles.m), strides(&roles.n));
+        let stays = |nest: &Nest<1>| nest.loops().iter().all(|l| l.strides == [0]);
+        let goes_on = |nest: &Nest<1>| matches!(nest.loops(), [one] if one.strides == [1]);
+        match &bias.data {
+            all if alone && stays(&rows) && goes_on(&columns) => Some(Bias::Columns(all)),
+            all if alone && stays(&columns) && goes_on(&rows) => Some(Bias::Rows(all)),
+            _ => None,
+        }
+    }
+
     fn calls_per_batch(&self) -> usize {
         (self.around.turns() * self.added.turns()).checked_div(self.batches).unwrap_or(0)
     }
@@ -247,16 +286,21 @@ impl Plan {
         self.size.m * self.size.k * self.size.n
     }
 
-    fn run<T: Product>(&self, a: &[T], b: &[T], c: &mut [T]) {
+    /// The products, the first of each sum onto `first`.
+    fn run<T: Product>(&self, a: &[T], b: &[T], c: &mut [T], first: Onto<'_, T>) {
         if self.added.turns() == 0 {
             return c.fill(T::real(0.0));
         }
         for [a_at, b_at, c_at] in self.around.offsets() {
-            let mut onto = Onto::Nothing;
+            let mut onto = first;
             for [a_step, b_step, _] in self.added.offsets() {
-                let a = (a, Strides { start: a_at + a_step, ..self.a });
-                let b = (b, Strides { start: b_at + b_step, ..self.b });
-                T::product(self.size, a, b, (&mut *c, Strides { start: c_at, ..self.c }), onto);
+                T::product(Call {
+                    size: self.size,
+                    a: (a, Strides { start: a_at + a_step, ..self.a }),
+                    b: (b, Strides { start: b_at + b_step, ..self.b }),
+                    c: (&mut *c, Strides { start: c_at, ..self.c }),
+                    onto,
+                });
                 onto = Onto::Result;
             }
         }

@@ -1,0 +1,197 @@
+//! Ratios that hold on any machine: what is compared runs turn by turn in one process.
+//!
+//! ```text
+//!  cargo bench -p shardweave-runtime --bench ratios              all tables
+//!  cargo bench -p shardweave-runtime --bench ratios -- layers    one of: layers collectives small blas
+//! ```
+//!
+//! Every line is the median of pairs: one run of the one, one run of the other, and their ratio.
+
+mod openblas;
+mod subjects;
+
+use shardweave_runtime::session::Session;
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+use subjects::{COLLECTIVES, Collective, LAYERS, Layer};
+
+/// Pairs of a line.
+const PAIRS: usize = 21;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let asked = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    if asked("layers") {
+        layers();
+    }
+    if asked("blas") {
+        blas();
+    }
+    if asked("collectives") {
+        collectives();
+    }
+    if asked("small") {
+        small();
+    }
+}
+
+/// Seconds that something takes.
+fn seconds(mut run: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64()
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// Medians of the seconds of each, taken turn by turn; after one turn that does not count.
+fn turns<const N: usize>(mut runs: [&mut dyn FnMut() -> f64; N]) -> Vec<[f64; N]> {
+    (0..=PAIRS).map(|_| runs.each_mut().map(|run| run())).skip(1).collect()
+}
+
+/// The median of what is made of each turn.
+fn median_of<const N: usize>(turns: &[[f64; N]], f: impl Fn(&[f64; N]) -> f64) -> f64 {
+    median(turns.iter().map(f).collect())
+}
+
+/// Seconds of one run.
+fn execute(session: &mut Session) -> f64 {
+    seconds(|| session.execute().unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Sharded layers beside the same halves of their products on the same devices. What a layer computes
+/// besides products is timed in the same turn and taken away.
+fn layers() {
+    println!("\nlayers, f32, 2 devices: how much of the rate of its products alone a layer reaches");
+    println!(
+        "{:26} {:>5} {:>10} {:>10} {:>9} {:>7}",
+        "layer", "m", "layer ms", "alone ms", "GFLOP/s", "ratio"
+    );
+    for m in [512, 2048] {
+        let sizes = [("m", m), ("k", 1024), ("n", 4096)];
+        for Layer { sharded, alone, besides, products } in &LAYERS {
+            let (mut layer, mut halves) = (sharded.ready(&sizes), alone.ready(&sizes));
+            let mut besides = besides.map(|subject| subject.ready(&sizes));
+            let turns = turns([&mut || execute(&mut layer), &mut || execute(&mut halves), &mut || {
+                besides.as_mut().map_or(0.0, execute)
+            }]);
+            let flops = (2 * m * 1024 * 4096 * products) as f64;
+            let [layer, halves] = [0, 1].map(|n| median_of(&turns, |turn| turn[n]));
+            let ratio = median_of(&turns, |[layer, halves, besides]| halves / (layer - besides));
+            let rate = flops / layer / 1e9;
+            println!(
+                "{:26} {m:5} {:10.3} {:10.3} {rate:9.0} {ratio:7.3}",
+                sharded.name,
+                layer * 1e3,
+                halves * 1e3
+            );
+        }
+    }
+}
+
+/// Threads of OpenBLAS look for work for so long after a product, on the cores that others need.
+const OPENBLAS_LOOKS: Duration = Duration::from_millis(60);
+
+/// Sharded layers beside one product of OpenBLAS on both cores.
+fn blas() {
+    let Some(library) = openblas::Library::load() else {
+        println!("\nblas: there is no libopenblas.so.0 to compare with");
+        return;
+    };
+    println!("\nlayers, f32, 2 devices, beside one product of OpenBLAS ({}) on 2 threads", library.kernels());
+    println!(
+        "{:26} {:>5} {:>10} {:>10} {:>9} {:>7}",
+        "layer", "m", "layer ms", "BLAS ms", "GFLOP/s", "ratio"
+    );
+    for m in [512, 2048] {
+        let sizes = [("m", m), ("k", 1024), ("n", 4096)];
+        for Layer { sharded, products, .. } in &LAYERS {
+            let mut layer = sharded.ready(&sizes);
+            let mut product = library.product(m as usize, 4096, 1024, 2);
+            let turns = turns([&mut || execute(&mut layer), &mut || {
+                let one = seconds(|| (0..*products).for_each(|_| product.run()));
+                std::thread::sleep(OPENBLAS_LOOKS);
+                one
+            }]);
+            let flops = (2 * m * 1024 * 4096 * products) as f64;
+            let [layer, one] = [0, 1].map(|n| median_of(&turns, |turn| turn[n]));
+            let ratio = median_of(&turns, |[layer, one]| one / layer);
+            let rate = flops / layer / 1e9;
+            println!(
+                "{:26} {m:5} {:10.3} {:10.3} {rate:9.0} {ratio:7.3}",
+                sharded.name,
+                layer * 1e3,
+                one * 1e3
+            );
+        }
+    }
+}
+
+/// Collectives beside both threads copying (and adding) as many bytes.
+fn collectives() {
+    println!("\ncollectives on 16 MiB, f32, 2 devices: times what both threads need for the bytes alone");
+    const RUNS: usize = 8;
+    let each = 1e3 / RUNS as f64;
+    println!("{:26} {:>10} {:>10} {:>7}", "collective", "ms", "bytes ms", "times");
+    for Collective { moved, copied, added } in &COLLECTIVES {
+        let mut session = moved.ready(&[("m", 2048), ("n", 2048)]);
+        let half = 2048 * 2048 / 2;
+        let mut bytes = BothThreads::new((copied + added) * half);
+        let turns = turns([&mut || (0..RUNS).map(|_| execute(&mut session)).sum(), &mut || {
+            (0..RUNS).map(|_| bytes.run(*copied * half)).sum()
+        }]);
+        let [collective, bytes] = [0, 1].map(|n| median_of(&turns, |turn| turn[n]));
+        let times = median_of(&turns, |[collective, bytes]| collective / bytes);
+        println!("{:26} {:10.3} {:10.3} {times:7.2}", moved.name, collective * each, bytes * each);
+    }
+}
+
+/// Memory of two threads: each reads what the other has, and writes its own.
+struct BothThreads {
+    sources: [Vec<f32>; 2],
+    targets: [Vec<f32>; 2],
+}
+
+impl BothThreads {
+    fn new(elements: usize) -> BothThreads {
+        let made = |_: usize| vec![1.0; elements];
+        BothThreads { sources: [0, 1].map(made), targets: [0, 1].map(made) }
+    }
+
+    /// Both threads copy so many elements, and add the others. Seconds of the one that takes longer.
+    fn run(&mut self, copied: usize) -> f64 {
+        let (sources, barrier) = (&self.sources, &Barrier::new(2));
+        let work = move |rank: usize, target: &mut Vec<f32>| {
+            let (own, other) = (&sources[rank], &sources[1 - rank]);
+            barrier.wait();
+            seconds(|| {
+                let (copies, sums) = target.split_at_mut(copied);
+                copies.copy_from_slice(&other[..copied]);
+                for ((sum, a), b) in sums.iter_mut().zip(&own[copied..]).zip(&other[copied..]) {
+                    *sum = a + b;
+                }
+                black_box((copies, sums));
+            })
+        };
+        let [first, second] = &mut self.targets;
+        std::thread::scope(|scope| {
+            let other = scope.spawn(move || work(1, second));
+            let own = work(0, first);
+            other.join().map_or(own, |other| own.max(other))
+        })
+    }
+}
+
+/// A layer that is over before a thread that sleeps is awake.
+fn small() {
+    println!("\nsmall runs: gather + linear, m = k = n = 64, f32, 2 devices, one after another");
+    let mut session = LAYERS[0].sharded.ready(&[("m", 64), ("k", 64), ("n", 64)]);
+    const RUNS: usize = 2000;
+    let mut run = || (0..RUNS).map(|_| execute(&mut session)).sum::<f64>();
+    let times: Vec<f64> = (0..PAIRS).map(|_| run() / RUNS as f64 * 1e6).collect();
+    println!("{:.1} us a run", median(times));
+}

@@ -1,0 +1,182 @@
+//! What is measured: programs on two devices, ready to run.
+#![allow(dead_code)] // each benchmark uses a part
+
+use shardweave_compiler::file::parse_file;
+use shardweave_compiler::program::SizeBinder;
+use shardweave_runtime::random::RandomArray;
+use shardweave_runtime::session::{Inputs, Options, Session};
+use std::sync::Arc;
+
+/// Sizes of dims, by name.
+pub type Sizes = [(&'static str, u64)];
+
+/// A program, and a placement for it.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    /// What the benchmark calls it.
+    pub name: &'static str,
+    /// The statements of the program.
+    pub program: &'static str,
+    /// The entries of the placement.
+    pub placement: &'static str,
+}
+
+impl Subject {
+    /// A session with the inputs in place that has run once.
+    ///
+    /// # Panics
+    /// If the text is wrong: then the benchmark is.
+    pub fn ready(&self, sizes: &Sizes) -> Session {
+        let Subject { program, placement, .. } = self;
+        let text = format!(
+            "mesh line {{ tp = 2 }}\nmesh back {{ tp = 2 }} devices [1, 0]\n\
+             program p {{\n{program}\n}}\nplacement q for p on line {{\n{placement}\n}}\n"
+        );
+        let (file, found) = parse_file(&text, &[]);
+        assert!(found.is_empty(), "{text}\n{found}");
+        let (program, placement) = (file.programs[0].clone(), file.placements[0].clone());
+        let mut binder = SizeBinder::new(&program);
+        for &(name, size) in
+            sizes.iter().filter(|(name, _)| program.dims.values().any(|dim| dim.name == *name))
+        {
+            binder.bind_named(name, size);
+        }
+        let bound = binder.finish().unwrap_or_else(|error| panic!("{error}"));
+        let mut inputs = Inputs::new();
+        for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {
+            inputs.insert(&*value.name, Arc::new(RandomArray::for_input(7, &program, &bound, id)));
+        }
+        let mut session = Session::new(program, Some(placement), Options { cores: 2, ..Options::default() });
+        session.bind(&inputs).and_then(|()| session.execute()).unwrap_or_else(|error| panic!("{error}"));
+        session
+    }
+}
+
+/// A sharded layer, and the same halves of its products on the same devices with nothing else.
+pub struct Layer {
+    /// The layer.
+    pub sharded: Subject,
+    /// Its products.
+    pub alone: Subject,
+    /// What it computes besides products.
+    pub besides: Option<Subject>,
+    /// How many products of `2 m k n` operations it has.
+    pub products: u64,
+}
+
+/// The activation between the two products of an mlp.
+const GELU: Subject = Subject {
+    name: "gelu alone",
+    program: "input h: f32[m, n]\ny = gelu(h)\noutput y",
+    placement: "h: n/tp\ny: n/tp",
+};
+
+/// The four layers, on `m` rows, `k` columns outside and `n` columns inside.
+pub const LAYERS: [Layer; 4] = [
+    Layer {
+        sharded: Subject {
+            name: "gather + linear",
+            program: "input x: f32[m, k]\ninput w: f32[n, k]\ninput b: f32[n]\ny = linear(x, w, b)\noutput y",
+            placement: "x: m/tp\nw: n/tp\nb: n/tp\ny: n/tp",
+        },
+        alone: Subject {
+            name: "halves of the columns",
+            program: "input x: f32[m, k]\ninput w: f32[n, k]\ny = linear(x, w)\noutput y",
+            placement: "x: replicated\nw: n/tp\ny: n/tp",
+        },
+        besides: None,
+        products: 1,
+    },
+    Layer {
+        sharded: Subject {
+            name: "linear + reduce-scatter",
+            program: "input h: f32[m, n]\ninput w: f32[k, n]\ny = linear(h, w)\noutput y",
+            placement: "h: n/tp\nw: n/tp\ny: m/tp",
+        },
+        alone: SUMS,
+        besides: None,
+        products: 1,
+    },
+    Layer {
+        sharded: Subject {
+            name: "linear + all-reduce",
+            program: "input h: f32[m, n]\ninput w: f32[k, n]\ny = linear(h, w)\noutput y",
+            placement: "h: n/tp\nw: n/tp\ny: replicated",
+        },
+        alone: SUMS,
+        besides: None,
+        products: 1,
+    },
+    Layer {
+        sharded: Subject {
+            name: "mlp, sequence parallel",
+            program: "input x: f32[m, k]\ninput w: f32[n, k]\ninput b: f32[n]\ninput v: f32[k, n]\n\
+                      h = linear(x, w, b)\ng = gelu(h)\ny = linear(g, v)\noutput y",
+            placement: "x: m/tp\nw: n/tp\nb: n/tp\nh: n/tp\nv: n/tp\ny: m/tp",
+        },
+        alone: Subject {
+            name: "both products",
+            program: "input x: f32[m, k]\ninput w: f32[n, k]\ninput v: f32[k, n]\n\
+                      h = linear(x, w)\ny = linear(h, v)\noutput y",
+            placement: "x: replicated\nw: n/tp\nh: n/tp\nv: n/tp\ny: partial(tp)",
+        },
+        besides: Some(GELU),
+        products: 2,
+    },
+];
+
+const SUMS: Subject = Subject {
+    name: "halves of the sums",
+    program: "input h: f32[m, n]\ninput w: f32[k, n]\ny = linear(h, w)\noutput y",
+    placement: "h: n/tp\nw: n/tp\ny: partial(tp)",
+};
+
+/// A collective, and what each device at least has to do with bytes.
+pub struct Collective {
+    /// The move.
+    pub moved: Subject,
+    /// Parts of the value that are copied by each device, in halves of it.
+    pub copied: usize,
+    /// Parts of the value that are read from two places, added and written, in halves of it.
+    pub added: usize,
+}
+
+const RESHARD: &str = "input x: f32[m, n]\ny = reshard(x)\noutput y";
+
+/// Collectives on a value of `m` by `n`.
+pub const COLLECTIVES: [Collective; 6] = [
+    Collective {
+        moved: Subject { name: "all_gather", program: RESHARD, placement: "x: m/tp\ny: replicated" },
+        copied: 2,
+        added: 0,
+    },
+    Collective {
+        moved: Subject { name: "reduce_scatter", program: RESHARD, placement: "x: partial(tp)\ny: m/tp" },
+        copied: 0,
+        added: 1,
+    },
+    Collective {
+        moved: Subject { name: "all_reduce", program: RESHARD, placement: "x: partial(tp)\ny: replicated" },
+        copied: 1,
+        added: 1,
+    },
+    Collective {
+        moved: Subject { name: "all_to_all", program: RESHARD, placement: "x: m/tp\ny: n/tp" },
+        copied: 1,
+        added: 0,
+    },
+    Collective {
+        moved: Subject { name: "permute", program: RESHARD, placement: "x: m/tp\ny: m/tp on back" },
+        copied: 1,
+        added: 0,
+    },
+    Collective {
+        moved: Subject {
+            name: "redistribute",
+            program: RESHARD,
+            placement: "x: m/local(2)/tp\ny: m/tp(640, 1408)",
+        },
+        copied: 1,
+        added: 0,
+    },
+];
