@@ -23,6 +23,18 @@ impl AlignedBytes {
         AlignedBytes { lines: vec![Line([0; 64]); len.div_ceil(64)], len }
     }
 
+    /// Makes it so many bytes, keeping the memory it has. What they are is arbitrary.
+    pub(crate) fn resize(&mut self, len: usize) {
+        let lines = len.div_ceil(64).max(self.lines.len());
+        self.lines.resize(lines, Line([0; 64]));
+        self.len = len;
+    }
+
+    /// For how many bytes there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.lines.len() * 64
+    }
+
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.lines)[..self.len]

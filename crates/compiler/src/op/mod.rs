@@ -26,7 +26,7 @@ pub use held::cutting_axes;
 pub use partial::{Passes, passes};
 pub use pattern::{Group, Pattern};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
-pub use summary::{Finish, Summary, number_dim, part_dim};
+pub use summary::{Finish, Summary, is_number_dim, is_part_dim, number_dim, part_dim};
 pub use table::{OpRow, Scope, row, row_of};
 pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, usage};
 pub use window::Window;

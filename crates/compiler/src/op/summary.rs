@@ -110,3 +110,13 @@ pub fn part_dim(dim: &str) -> String {
 pub fn number_dim(dim: &str) -> String {
     format!("{dim}@number")
 }
+
+/// Whether a dim counts the parts of `dim`.
+pub fn is_part_dim(name: &str, dim: &str) -> bool {
+    name.strip_prefix(dim) == Some("@part")
+}
+
+/// Whether a dim counts the numbers of a summary along `dim`.
+pub fn is_number_dim(name: &str, dim: &str) -> bool {
+    name.strip_prefix(dim) == Some("@number")
+}

@@ -28,7 +28,7 @@ impl Holds {
     pub fn fill(&self, ty: &ArrayType, source: &dyn ArraySource, out: &mut [u8]) -> Result<(), String> {
         let (dtype, stored) = (ty.dtype(), ty.stored_dtype());
         match self {
-            Holds::Identity(combine) => kernels::fill(&kernels::identity(*combine, stored), out),
+            Holds::Identity(combine) => kernels::fill_identity(*combine, stored, out),
             Holds::Indices(indices) if stored == dtype => source.read(indices, out)?,
             Holds::Indices(indices) => {
                 let elements = out.len() / stored.size() as usize;

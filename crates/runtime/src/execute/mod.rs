@@ -26,10 +26,12 @@ use crate::arena::Arenas;
 use crate::instantiate::{
     Copy, Kernel, Lane, LaneId, Operand, Part, Run, Task, Tasks, Transfer, TurnId, Work,
 };
-use crate::kernels::{self, Input, Output};
+use crate::kernels::{self, Input, Output, Scratch};
 use crate::threads::{Met, Tick};
 use shardweave_compiler::id::Id;
+use shardweave_compiler::instr::Compute;
 use shardweave_compiler::mesh::DeviceId;
+use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -93,11 +95,13 @@ pub(crate) struct Walk<'a> {
     /// The next task.
     at: usize,
     log: Option<Log>,
+    /// What kernels work in.
+    scratch: &'a Scratch,
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(job: &'a Job, id: LaneId) -> Walk<'a> {
-        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, log: job.recorder.log() }
+    pub fn new(job: &'a Job, id: LaneId, scratch: &'a Scratch) -> Walk<'a> {
+        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, log: job.recorder.log(), scratch }
     }
 
     /// How many tasks are done.
@@ -133,7 +137,7 @@ impl<'a> Walk<'a> {
             }
             match &task.work {
                 Work::Kernel(kernel) => {
-                    if let Err(error) = compute(&self.job.arenas, self.lane.device, kernel) {
+                    if let Err(error) = compute(&self.job.arenas, self.lane.device, kernel, self.scratch) {
                         return self.failed(How::Kernel(error));
                     }
                 }
@@ -202,63 +206,61 @@ fn meet_all(rendezvous: &impl Rendezvous, lanes: &[LaneId], tick: Tick) -> Resul
     if late.is_empty() { Ok(()) } else { Err(Missing::Late(late)) }
 }
 
-fn compute(arenas: &Arenas, device: DeviceId, kernel: &Kernel) -> Result<(), kernels::KernelError> {
+fn compute(
+    arenas: &Arenas,
+    device: DeviceId,
+    kernel: &Kernel,
+    scratch: &Scratch,
+) -> Result<(), kernels::KernelError> {
     let input = |operand: &Operand| match operand {
         Operand::Piece(piece) => {
             Input::Piece { bytes: arenas.read(device.index(), piece.region.clone()), dtype: piece.dtype }
         }
         Operand::Number(number, dtype) => Input::Number(*number, *dtype),
     };
-    let operands: Vec<Input<'_>> = kernel.operands.iter().map(input).collect();
+    let operands: SmallVec<[Input<'_>; 6]> = kernel.operands.iter().map(input).collect();
     let bytes = arenas.write(device.index(), kernel.result.region.clone());
     let out = Output { bytes, dtype: kernel.result.dtype };
-    kernels::compute(&kernel.compute.op, &kernel.compute.space, &kernel.held, &operands, out)
+    let Compute { op, space, .. } = &*kernel.compute;
+    kernels::compute(op, space, &kernel.pieces, &operands, out, scratch)
 }
 
 fn copy_pieces(arenas: &Arenas, device: DeviceId, copy: &Copy) {
     if let Some((combine, region)) = &copy.fill {
-        let identity = kernels::identity(*combine, copy.dtype);
-        kernels::fill(&identity, arenas.write(device.index(), region.clone()));
+        kernels::fill_identity(*combine, copy.dtype, arenas.write(device.index(), region.clone()));
     }
     for transfer in &copy.transfers {
-        transfer.runs.for_each(|run| match (copy.combine, &transfer.parts[1..]) {
-            (Some(combine), later) if !later.is_empty() => {
-                reduce_run(arenas, device, transfer, run, |whole, part| {
-                    kernels::combine(combine, copy.dtype, whole, part);
+        transfer.runs.for_each(|run| match (copy.combine, &transfer.parts[..]) {
+            (Some(combine), [first, second, later @ ..]) => {
+                reduce_run(arenas, device, transfer.target, run, |at, whole| {
+                    let of = |part: &Part| read_part(arenas, part, at);
+                    kernels::combine_two(combine, copy.dtype, whole, of(first), of(second));
+                    later.iter().for_each(|part| kernels::combine(combine, copy.dtype, whole, of(part)));
                 });
             }
-            _ => copy_run(arenas, device, transfer, run),
+            (_, parts) => {
+                let target = transfer.target + run.target;
+                let part = read_part(arenas, &parts[0], run);
+                arenas.write(device.index(), target..target + run.bytes).copy_from_slice(part);
+            }
         });
     }
 }
 
-/// Puts the first part in place.
-fn copy_run(arenas: &Arenas, device: DeviceId, transfer: &Transfer, run: Run) {
-    let Part { from, source } = transfer.parts[0];
-    let (source, target) = (source + run.source, transfer.target + run.target);
-    let from = arenas.read(from.index(), source..source + run.bytes);
-    arenas.write(device.index(), target..target + run.bytes).copy_from_slice(from);
+/// The bytes of a run in a source piece.
+fn read_part<'a>(arenas: &'a Arenas, part: &Part, run: Run) -> &'a [u8] {
+    let source = part.source + run.source;
+    arenas.read(part.from.index(), source..source + run.bytes)
 }
 
-/// Puts the first part in place and combines the others with it, block by block: what a part adds to is
-/// still in the nearest cache.
-fn reduce_run(
-    arenas: &Arenas,
-    device: DeviceId,
-    transfer: &Transfer,
-    run: Run,
-    combine: impl Fn(&mut [u8], &[u8]),
-) {
+/// Makes a run of the target piece out of several parts, block by block: what a part adds to is still in
+/// the nearest cache.
+fn reduce_run(arenas: &Arenas, device: DeviceId, target: usize, run: Run, combine: impl Fn(Run, &mut [u8])) {
     for start in (0..run.bytes).step_by(REDUCE_BLOCK) {
         let bytes = REDUCE_BLOCK.min(run.bytes - start);
         let block = Run { source: run.source + start, target: run.target + start, bytes };
-        copy_run(arenas, device, transfer, block);
-        let target = transfer.target + block.target;
-        let whole = arenas.write(device.index(), target..target + bytes);
-        for part in &transfer.parts[1..] {
-            let source = part.source + block.source;
-            combine(whole, arenas.read(part.from.index(), source..source + bytes));
-        }
+        let target = target + block.target;
+        combine(block, arenas.write(device.index(), target..target + bytes));
     }
 }
 

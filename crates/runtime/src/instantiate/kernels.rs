@@ -4,6 +4,7 @@ use super::InstantiateError;
 use super::buffers::{Buffers, Held, Steps};
 use super::moves::overlap;
 use super::tasks::{Kernel, Operand, Piece};
+use crate::kernels::Pieces;
 use crate::tensor::byte_count;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::BufferId;
@@ -52,7 +53,12 @@ pub(super) fn kernel(
             }
         });
     }
-    Ok(Some(Kernel { compute: compute.clone(), held: held.into(), operands: operands.into(), result }))
+    Ok(Some(Kernel {
+        compute: compute.clone(),
+        pieces: Pieces::new(&compute.space, held),
+        operands: operands.into(),
+        result,
+    }))
 }
 
 /// The piece of a buffer must have the dims that the space says, each as long as what is held of it.

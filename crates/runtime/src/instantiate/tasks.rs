@@ -5,12 +5,12 @@
 //! tick, others wait until it has. Nothing else orders lanes.
 
 use super::runs::Runs;
+use crate::kernels::Pieces;
 use crate::threads::Tick;
 use shardweave_compiler::dtype::{Combine, DType, Number};
 use shardweave_compiler::host::{BufferId, StreamId};
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::{Compute, Kind};
-use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::mesh::DeviceId;
 use std::fmt;
 use std::ops::Range;
@@ -120,8 +120,8 @@ pub enum Work {
 pub struct Kernel {
     /// Which operation, and its space.
     pub compute: Arc<Compute<BufferId>>,
-    /// The indices held of each dim of the space.
-    pub held: Box<[IndexSet]>,
+    /// What the device holds of the space, and how the pieces lie.
+    pub pieces: Pieces,
     /// The operands, in order.
     pub operands: Box<[Operand]>,
     /// Where the result goes.

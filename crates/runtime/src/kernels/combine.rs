@@ -1,6 +1,9 @@
 //! How partial values are put together: element by element, with an operator.
 
 use super::arithmetic::Arithmetic;
+use super::elementwise::each;
+use super::reduce::{Add as Sum, Fold, Max, Min, fold_all};
+use super::vectors::vectorised;
 use super::wide::{Sink, Source, with_wide};
 use shardweave_compiler::dtype::{Combine, DType};
 
@@ -14,54 +17,93 @@ pub fn combine(op: Combine, dtype: DType, acc: &mut [u8], part: &[u8]) {
         let mut sink = Sink::<T>::new(acc, dtype);
         let part = Source::<T>::new(part, dtype);
         match op {
-            Combine::Sum => update(&mut sink, &part, T::plus),
-            Combine::Prod => update(&mut sink, &part, T::times),
-            Combine::Max => update(&mut sink, &part, T::larger),
-            Combine::Min => update(&mut sink, &part, T::smaller),
+            Combine::Sum => update::<T, Sum>(&mut sink, &part),
+            Combine::Prod => update::<T, Prod>(&mut sink, &part),
+            Combine::Max => update::<T, Max>(&mut sink, &part),
+            Combine::Min => update::<T, Min>(&mut sink, &part),
         }
     });
 }
 
-fn update<T: Arithmetic>(acc: &mut Sink<'_, T>, part: &Source<'_, T>, f: impl Fn(T, T) -> T) {
+/// `out = first (op) second`, element by element: as copying the first and combining it with the second,
+/// but every element is read and written once.
+///
+/// # Panics
+/// If the three are not equally long, or not aligned for their elements.
+pub fn combine_two(op: Combine, dtype: DType, out: &mut [u8], first: &[u8], second: &[u8]) {
+    assert!(out.len() == first.len() && out.len() == second.len(), "parts of one piece are equally long");
+    with_wide!(dtype, T => {
+        let mut sink = Sink::<T>::new(out, dtype);
+        let parts = [first, second].map(|part| Source::<T>::new(part, dtype));
+        match op {
+            Combine::Sum => put::<T, Sum>(&mut sink, parts),
+            Combine::Prod => put::<T, Prod>(&mut sink, parts),
+            Combine::Max => put::<T, Max>(&mut sink, parts),
+            Combine::Min => put::<T, Min>(&mut sink, parts),
+        }
+    });
+}
+
+fn update<T: Arithmetic, F: Fold<T>>(acc: &mut Sink<'_, T>, part: &Source<'_, T>) {
     match (acc, part) {
-        (Sink::Same(acc), Source::Same(part)) => {
-            acc.iter_mut().zip(*part).for_each(|(y, &x)| *y = f(*y, x));
-        }
-        (Sink::Bf16(acc), Source::Bf16(part)) => {
-            acc.iter_mut().zip(*part).for_each(|(y, &x)| *y = f(T::from_bf16(*y), T::from_bf16(x)).to_bf16());
-        }
-        (Sink::F16(acc), Source::F16(part)) => {
-            acc.iter_mut().zip(*part).for_each(|(y, &x)| *y = f(T::from_f16(*y), T::from_f16(x)).to_f16());
-        }
+        (Sink::Same(acc), Source::Same(part)) => fold_all::<T, F>(acc, part),
+        (Sink::Bf16(acc), Source::Bf16(part)) => acc
+            .iter_mut()
+            .zip(*part)
+            .for_each(|(y, &x)| *y = F::fold(T::from_bf16(*y), T::from_bf16(x)).to_bf16()),
+        (Sink::F16(acc), Source::F16(part)) => acc
+            .iter_mut()
+            .zip(*part)
+            .for_each(|(y, &x)| *y = F::fold(T::from_f16(*y), T::from_f16(x)).to_f16()),
         _ => unreachable!("both have the same stored type"),
     }
 }
 
-/// The bytes of the element that changes nothing: -0, 1, and the least and the greatest of the type
+fn put<T: Arithmetic, F: Fold<T>>(out: &mut Sink<'_, T>, parts: [Source<'_, T>; 2]) {
+    match (out, parts) {
+        (Sink::Same(out), [Source::Same(a), Source::Same(b)]) => fold_pairs::<T, F>(a, b, out),
+        (Sink::Bf16(out), [Source::Bf16(a), Source::Bf16(b)]) => {
+            each(a, b, out, |a, b| F::fold(T::from_bf16(a), T::from_bf16(b)).to_bf16());
+        }
+        (Sink::F16(out), [Source::F16(a), Source::F16(b)]) => {
+            each(a, b, out, |a, b| F::fold(T::from_f16(a), T::from_f16(b)).to_f16());
+        }
+        _ => unreachable!("all have the same stored type"),
+    }
+}
+
+vectorised! {
+    /// `y = fold(a, b)` for each element.
+    fn fold_pairs<T: Arithmetic, F: Fold<T>>(a: &[T], b: &[T], y: &mut [T]) {
+        each(a, b, y, F::fold);
+    }
+}
+
+/// Multiplication.
+struct Prod;
+
+impl<T: Arithmetic> Fold<T> for Prod {
+    const IDENTITY: T = T::ONE;
+    #[inline(always)]
+    fn fold(a: T, b: T) -> T {
+        a.times(b)
+    }
+}
+
+/// Fills a piece with the element that changes nothing: -0, 1, and the least and the greatest of the type
 /// (for floats the infinities). On `bool` a sum and a maximum are "or", a product and a minimum "and".
-pub fn identity(op: Combine, dtype: DType) -> Vec<u8> {
-    let mut bytes = crate::tensor::AlignedBytes::zeroed(dtype.size() as usize);
+///
+/// # Panics
+/// If the piece is not a whole number of elements, or not aligned for them.
+pub fn fill_identity(op: Combine, dtype: DType, piece: &mut [u8]) {
     with_wide!(dtype, T => {
-        let value = match op {
+        Sink::<T>::new(piece, dtype).fill(match op {
             Combine::Sum => T::ZERO,
             Combine::Prod => T::ONE,
             Combine::Max => T::LEAST,
             Combine::Min => T::GREATEST,
-        };
-        Sink::<T>::new(bytes.as_mut_slice(), dtype).scatter(0, 1, &[value]);
+        });
     });
-    bytes.as_slice().to_vec()
-}
-
-/// Repeats an element's bytes over a whole piece.
-///
-/// # Panics
-/// If the piece is not a whole number of elements.
-pub fn fill(element: &[u8], piece: &mut [u8]) {
-    assert_eq!(piece.len() % element.len(), 0, "a piece is a whole number of elements");
-    for chunk in piece.chunks_exact_mut(element.len()) {
-        chunk.copy_from_slice(element);
-    }
 }
 
 #[cfg(test)]
@@ -87,12 +129,22 @@ mod tests {
                     let mut value = crate::tensor::AlignedBytes::zeroed(size);
                     value.as_mut_slice()[size - 1] = if dtype == DType::Bool { pattern & 1 } else { pattern };
                     let mut neutral = crate::tensor::AlignedBytes::zeroed(size);
-                    fill(&identity(op, dtype), neutral.as_mut_slice());
+                    fill_identity(op, dtype, neutral.as_mut_slice());
                     let before = value.as_slice().to_vec();
                     combine(op, dtype, value.as_mut_slice(), neutral.as_slice());
                     assert_eq!(value.as_slice(), before, "{op} of {dtype}");
                     combine(op, dtype, neutral.as_mut_slice(), value.as_slice());
                     assert_eq!(neutral.as_slice(), before, "{op} of {dtype} from the left");
+                    fill_identity(op, dtype, neutral.as_mut_slice());
+                    let mut both = crate::tensor::AlignedBytes::zeroed(size);
+                    combine_two(
+                        op,
+                        dtype,
+                        both.as_mut_slice(),
+                        neutral.as_slice(),
+                        &value.as_slice().to_vec(),
+                    );
+                    assert_eq!(both.as_slice(), before, "{op} of {dtype} of two");
                 }
             }
         }

@@ -22,15 +22,16 @@ use super::arithmetic::Arithmetic;
 use super::copy::copy_elements;
 use super::product::{Bias, Call, Onto, Product, Size, Strides};
 use super::reduce::{Add, fold_dims};
+use super::scratch::Buffer;
 use super::tile::{Feed, tiles};
-use super::walk::{Dense, Frame, Nest};
+use super::walk::{Dense, Few, Frame, Nest};
 use super::wide::{Sink, Source, Wide, with_real};
 use super::{Input, Output};
 use shardweave_compiler::op::SpaceId;
-use std::borrow::Cow;
+use std::ops::Deref;
 
 /// `linear(x, w)` and `linear(x, w, b)`: the bias is added before the one rounding.
-pub(super) fn linear(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>) {
+pub(super) fn linear<'a>(frame: &Frame<'a>, operands: &[Input<'a>], out: Output<'_>) {
     with_real!(operands[0].dtype(), T => {
         let bias = operands.get(2).map(|bias| Term::<T>::new(frame, 2, bias));
         contract::<T>(frame, &operands[..2], bias, out);
@@ -38,84 +39,101 @@ pub(super) fn linear(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>)
 }
 
 /// `matmul` and `einsum`.
-pub(super) fn product(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>) {
+pub(super) fn product<'a>(frame: &Frame<'a>, operands: &[Input<'a>], out: Output<'_>) {
     with_real!(operands[0].dtype(), T => contract::<T>(frame, operands, None, out));
 }
 
 /// One factor of a product.
 struct Term<'a, T: Wide> {
-    data: Cow<'a, [T]>,
+    data: Data<'a, T>,
     dims: Dense,
 }
 
+/// Where the elements of a factor are.
+enum Data<'a, T: Wide> {
+    /// In the operand.
+    Operand(&'a [T]),
+    /// Made from it.
+    Made(Buffer<'a, T>),
+}
+
+impl<T: Wide> Deref for Data<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        match self {
+            Data::Operand(all) => all,
+            Data::Made(all) => all,
+        }
+    }
+}
+
 impl<'a, T: Product> Term<'a, T> {
-    fn new(frame: &Frame<'_>, index: usize, input: &Input<'a>) -> Term<'a, T> {
+    fn new(frame: &Frame<'a>, index: usize, input: &Input<'a>) -> Term<'a, T> {
         let Input::Piece { bytes, dtype } = *input else {
             unreachable!("the compiler lets no number into a contraction");
         };
         let dims = frame.operands[index].clone();
         let data = match Source::<T>::new(bytes, dtype) {
-            Source::Same(all) => Cow::Borrowed(all),
+            Source::Same(all) => Data::Operand(all),
             halves => {
-                let mut all = vec![T::zeroed(); dims.len()];
+                let mut all = frame.buffer(dims.len());
                 halves.gather(0, 1, &mut all);
-                Cow::Owned(all)
+                Data::Made(all)
             }
         };
         Term { data, dims }
     }
 
     /// Sums the dims that nobody else wants.
-    fn only(self, frame: &Frame<'_>, wanted: impl Fn(SpaceId) -> bool) -> Term<'a, T> {
+    fn only(self, frame: &Frame<'a>, wanted: impl Fn(SpaceId) -> bool) -> Term<'a, T> {
         if self.dims.ids().all(&wanted) {
             return self;
         }
         let dims = frame.dense(self.dims.ids().filter(|&dim| wanted(dim)));
-        let mut sums = vec![T::zeroed(); dims.len()];
+        let mut sums = frame.buffer(dims.len());
         fold_dims::<T, Add>(frame, &self.dims, &Source::Same(&self.data), &dims, &mut sums);
-        Term { data: Cow::Owned(sums), dims }
+        Term { data: Data::Made(sums), dims }
     }
 
     /// The same elements in another order of dims.
-    fn ordered(&self, frame: &Frame<'_>, dims: Dense) -> Term<'static, T> {
-        let mut data = vec![T::zeroed(); dims.len()];
+    fn ordered(&self, frame: &Frame<'a>, dims: Dense) -> Term<'a, T> {
+        let mut data = frame.buffer(dims.len());
         copy_elements(frame.nest(dims.ids(), [&dims, &self.dims]), [0, 0], &mut data, &self.data);
-        Term { data: Cow::Owned(data), dims }
+        Term { data: Data::Made(data), dims }
     }
 }
 
 /// The product of all operands, summed over the dims that the result does not have.
-fn contract<T: Product>(
-    frame: &Frame<'_>,
-    operands: &[Input<'_>],
-    bias: Option<Term<'_, T>>,
+fn contract<'a, T: Product>(
+    frame: &Frame<'a>,
+    operands: &[Input<'a>],
+    bias: Option<Term<'a, T>>,
     out: Output<'_>,
 ) {
-    let terms = operands.iter().enumerate().map(|(index, input)| Term::new(frame, index, input));
     let mut sink = Sink::<T>::new(out.bytes, out.dtype);
     if let Sink::Same(result) = &mut sink {
-        multiply_all(frame, terms.collect(), bias.as_ref(), result);
+        multiply_all(frame, operands, bias.as_ref(), result);
     } else {
-        let mut result = vec![T::zeroed(); frame.result.len()];
-        multiply_all(frame, terms.collect(), bias.as_ref(), &mut result);
+        let mut result = frame.buffer(frame.result.len());
+        multiply_all(frame, operands, bias.as_ref(), &mut result);
         sink.scatter(0, 1, &result);
     }
 }
 
 /// From left to right, two at a time; each product keeps the dims that a later operand or the result has.
 /// The bias is added to the last.
-fn multiply_all<T: Product>(
-    frame: &Frame<'_>,
-    terms: Vec<Term<'_, T>>,
+fn multiply_all<'a, T: Product>(
+    frame: &Frame<'a>,
+    operands: &[Input<'a>],
     bias: Option<&Term<'_, T>>,
     result: &mut [T],
 ) {
-    let mut rest = terms.into_iter();
-    let mut left = rest.next().expect("a contraction has an operand");
-    while let Some(right) = rest.next() {
-        let wanted_later =
-            |dim| frame.result.has(dim) || rest.as_slice().iter().any(|term| term.dims.has(dim));
-        let last = rest.as_slice().is_empty();
+    let mut left = Term::new(frame, 0, &operands[0]);
+    for index in 1..operands.len() {
+        let right = Term::new(frame, index, &operands[index]);
+        let rest = &frame.operands[index + 1..operands.len()];
+        let wanted_later = |dim| frame.result.has(dim) || rest.iter().any(|dims| dims.has(dim));
+        let last = rest.is_empty();
         let a = left.only(frame, |dim| wanted_later(dim) || right.dims.has(dim));
         let b = right.only(frame, |dim| wanted_later(dim) || a.dims.has(dim));
         if last {
@@ -123,9 +141,9 @@ fn multiply_all<T: Product>(
         }
         let roles = Roles::new(&a.dims, &b.dims, wanted_later);
         let dims = frame.dense(roles.batch.into_iter().chain(roles.m).chain(roles.n));
-        let mut data = vec![T::zeroed(); dims.len()];
+        let mut data = frame.buffer(dims.len());
         multiply(frame, [&a, &b], &dims, &mut data, None);
-        left = Term { data: Cow::Owned(data), dims };
+        left = Term { data: Data::Made(data), dims };
     }
     let sum = left.only(frame, |dim| frame.result.has(dim));
     let nest = frame.nest(frame.result.ids(), [&frame.result, &sum.dims]);
@@ -134,15 +152,15 @@ fn multiply_all<T: Product>(
 
 /// The dims of two operands by their roles, each role in the order of the operand that has it first.
 struct Roles {
-    batch: Vec<SpaceId>,
-    m: Vec<SpaceId>,
-    n: Vec<SpaceId>,
-    k: Vec<SpaceId>,
+    batch: Few<SpaceId>,
+    m: Few<SpaceId>,
+    n: Few<SpaceId>,
+    k: Few<SpaceId>,
 }
 
 impl Roles {
     fn new(a: &Dense, b: &Dense, kept: impl Fn(SpaceId) -> bool) -> Roles {
-        let (shared, m): (Vec<_>, Vec<_>) = a.ids().partition(|&dim| b.has(dim));
+        let (shared, m): (Few<_>, Few<_>) = a.ids().partition(|&dim| b.has(dim));
         let (batch, k) = shared.into_iter().partition(|&dim| kept(dim));
         Roles { batch, m, n: b.ids().filter(|&dim| !a.has(dim)).collect(), k }
     }
@@ -150,7 +168,7 @@ impl Roles {
     /// The kept roles in the order in which `c` has them.
     fn in_order_of(a: &Dense, b: &Dense, c: &Dense) -> Roles {
         let roles = Roles::new(a, b, |dim| c.has(dim));
-        let order = |role: Vec<SpaceId>| c.ids().filter(|dim| role.contains(dim)).collect();
+        let order = |role: Few<SpaceId>| c.ids().filter(|dim| role.contains(dim)).collect();
         Roles { batch: order(roles.batch), m: order(roles.m), n: order(roles.n), k: roles.k }
     }
 }
@@ -159,9 +177,9 @@ impl Roles {
 const TINY: usize = 16 * 16 * 16;
 
 /// `c = a b + bias` with the dims of `c`; every dim of `a` and of `b` is shared or kept.
-fn multiply<T: Product>(
-    frame: &Frame<'_>,
-    [a, b]: [&Term<'_, T>; 2],
+fn multiply<'a, T: Product>(
+    frame: &Frame<'a>,
+    [a, b]: [&Term<'a, T>; 2],
     c_dims: &Dense,
     c: &mut [T],
     bias: Option<&Term<'_, T>>,
@@ -177,10 +195,10 @@ fn multiply<T: Product>(
     let mut plan = Plan::new(frame, &roles, [&a.dims, &b.dims, c_dims]);
     if plan.calls_per_batch() > 1 && plan.multiplications_per_call() < TINY {
         let Roles { batch, m, n, k } = &roles;
-        let join = |roles: [&Vec<SpaceId>; 3]| frame.dense(roles.into_iter().flatten().copied());
+        let join = |roles: [&Few<SpaceId>; 3]| frame.dense(roles.into_iter().flatten().copied());
         let (a, b) = (a.ordered(frame, join([batch, m, k])), b.ordered(frame, join([batch, k, n])));
         let dims = join([batch, m, n]);
-        let mut data = vec![T::zeroed(); dims.len()];
+        let mut data = frame.buffer(dims.len());
         plan = Plan::new(frame, &roles, [&a.dims, &b.dims, &dims]);
         plan.run(&a.data, &b.data, &mut data, Onto::Nothing);
         copy_elements(frame.nest(c_dims.ids(), [c_dims, &dims]), [0, 0], c, &data);
@@ -267,7 +285,7 @@ impl Plan {
         bias: &'a Term<'_, T>,
     ) -> Option<Bias<'a, T>> {
         let alone = self.around.loops().is_empty() && self.added.turns() > 0;
-        let strides = |role: &Vec<SpaceId>| frame.nest(role.iter().copied(), [&bias.dims]);
+        let strides = |role: &Few<SpaceId>| frame.nest(role.iter().copied(), [&bias.dims]);
         let (rows, columns) = (strides(&roles.m), strides(&roles.n));
         let stays = |nest: &Nest<1>| nest.loops().iter().all(|l| l.strides == [0]);
         let goes_on = |nest: &Nest<1>| matches!(nest.loops(), [one] if one.strides == [1]);

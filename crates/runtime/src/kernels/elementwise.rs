@@ -1,7 +1,7 @@
 //! Operations element by element: the loops. What is done to an element is in [`arithmetic`](super::arithmetic).
 
 use super::arithmetic::Arithmetic;
-use super::tile::{Feed, tiles};
+use super::tile::{Feed, TILE, tiles};
 use super::vectors::vectorised;
 use super::walk::Frame;
 use super::wide::{Sink, Wide, with_wide};
@@ -14,7 +14,7 @@ pub(super) fn map(frame: &Frame<'_>, map: Map, x: &Input<'_>, out: Output<'_>) {
     with_wide!(out.dtype, T => {
         let mut x = Feed::<T>::new(frame, 0, x);
         let mut sink = Sink::<T>::new(out.bytes, out.dtype);
-        let mut buffer = Vec::new();
+        let mut buffer = frame.buffer(TILE);
         for tile in tiles(frame.result.len()) {
             let x = x.tile(&tile);
             sink.run(tile.start, tile.len(), &mut buffer, |y| map_tile(map, x, y));
@@ -36,7 +36,7 @@ fn arithmetic<T: Arithmetic>(frame: &Frame<'_>, zip: Zip, operands: &[Input<'_>]
     let mut a = Feed::<T>::new(frame, 0, &operands[0]);
     let mut b = Feed::<T>::new(frame, 1, &operands[1]);
     let mut sink = Sink::<T>::new(out.bytes, out.dtype);
-    let mut buffer = Vec::new();
+    let mut buffer = frame.buffer(TILE);
     for tile in tiles(frame.result.len()) {
         let (a, b) = (a.tile(&tile), b.tile(&tile));
         sink.run(tile.start, tile.len(), &mut buffer, |y| zip_tile(zip, a, b, y));
@@ -85,7 +85,7 @@ pub(super) fn choose(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>)
         let mut a = Feed::<T>::new(frame, 1, &operands[1]);
         let mut b = Feed::<T>::new(frame, 2, &operands[2]);
         let mut sink = Sink::<T>::new(out.bytes, out.dtype);
-        let mut buffer = Vec::new();
+        let mut buffer = frame.buffer(TILE);
         for tile in tiles(frame.result.len()) {
             let (c, a, b) = (c.tile(&tile), a.tile(&tile), b.tile(&tile));
             sink.run(tile.start, tile.len(), &mut buffer, |y| {
@@ -98,10 +98,10 @@ pub(super) fn choose(frame: &Frame<'_>, operands: &[Input<'_>], out: Output<'_>)
 }
 
 /// `full(1.5, f32)`.
-pub(super) fn full(frame: &Frame<'_>, number: Number, dtype: DType, out: Output<'_>) {
+pub(super) fn full(number: Number, dtype: DType, out: Output<'_>) {
     with_wide!(out.dtype, T => {
         let value = T::from_number(number, dtype);
-        Sink::<T>::new(out.bytes, out.dtype).scatter(0, 1, &vec![value; frame.result.len()]);
+        Sink::<T>::new(out.bytes, out.dtype).fill(value);
     });
 }
 

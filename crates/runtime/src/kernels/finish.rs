@@ -14,14 +14,15 @@
 //! `f64` and rounded once.
 
 use super::float::Real;
-use super::lanes::{Beside, along, map_lanes, piece};
+use super::lanes::{Beside, along, map_lanes, numbers_of, parts_of, piece};
 use super::reduce::{Add, Max, fold_run};
+use super::scratch::Buffer;
 use super::summary::before;
 use super::vectors::vectorised;
 use super::walk::{Dense, Frame};
 use super::wide::{Source, Wide, elements_mut, with_real};
 use super::{Input, Output};
-use shardweave_compiler::op::{Finish, number_dim, part_dim};
+use shardweave_compiler::op::Finish;
 
 /// The operation on `operands`, the last of which is the summary of all parts.
 pub(super) fn finish(frame: &Frame<'_>, finish: Finish, dim: &str, operands: &[Input<'_>], out: Output<'_>) {
@@ -107,20 +108,20 @@ vectorised! {
 }
 
 /// What all parts say of each lane.
-struct Said<'a, T> {
+struct Said<'a, T: Wide> {
     source: Source<'a, T>,
     /// From one part to the next, and from one number to the next.
     steps: [usize; 2],
     /// One number of every part, and another.
-    numbers: [Vec<T>; 2],
+    numbers: [Buffer<'a, T>; 2],
 }
 
 impl<'a, T: Real> Said<'a, T> {
-    fn new(frame: &Frame<'_>, dim: &str, operands: &[Input<'a>]) -> Said<'a, T> {
+    fn new(frame: &Frame<'a>, dim: &str, operands: &[Input<'a>]) -> Said<'a, T> {
         let dense = frame.operands.last().expect("the summary is the last operand");
         let said = operands.last().expect("the summary is the last operand");
-        let [part, number] = [part_dim(dim), number_dim(dim)].map(|name| along(frame, &name));
-        let numbers = [0, 1].map(|_| vec![T::real(0.0); frame.extent(part)]);
+        let [part, number] = [parts_of(frame, dim), numbers_of(frame, dim)];
+        let numbers = [0, 1].map(|_| frame.buffer(frame.extent(part)));
         Said { source: piece(said), steps: [dense.stride(part), dense.stride(number)], numbers }
     }
 
@@ -167,7 +168,7 @@ impl<'a, T: Real> Said<'a, T> {
 fn argmax(frame: &Frame<'_>, dim: &str, said: &Input<'_>, out: Output<'_>) {
     let (source, out) = (piece::<i64>(said), elements_mut::<i64>(out.bytes));
     let dense = &frame.operands[0];
-    let [part, number] = [part_dim(dim), number_dim(dim)].map(|name| along(frame, &name));
+    let [part, number] = [parts_of(frame, dim), numbers_of(frame, dim)];
     for [from, to] in frame.nest(frame.result.ids(), [dense, &frame.result]).offsets() {
         let of_part = |part_at: usize| {
             let mut numbers = [0; 2];

@@ -5,7 +5,7 @@
 
 use super::arithmetic::Arithmetic;
 use super::float::Real;
-use super::lanes::{Beside, for_each_lane, map_lanes};
+use super::lanes::{Beside, along, for_each_lane, map_lanes};
 use super::reduce::{Add, Max, fold_run};
 use super::vectors::vectorised;
 use super::walk::{Dense, Frame};
@@ -30,17 +30,16 @@ vectorised! {
 /// `log_softmax(x, d)`.
 pub(super) fn log_softmax(frame: &Frame<'_>, dim: &str, x: &Input<'_>, out: Output<'_>) {
     with_real!(x.dtype(), T => {
-        let mut powers = Vec::new();
+        let mut powers = frame.buffer(frame.extent(along(frame, dim)));
         map_lanes::<T>(frame, dim, x, beside(frame), out, |lane, _| log_softmax_lane(lane, &mut powers));
     });
 }
 
 vectorised! {
-    fn log_softmax_lane<T: Real>(lane: &mut [T], powers: &mut Vec<T>) {
+    fn log_softmax_lane<T: Real>(lane: &mut [T], powers: &mut [T]) {
         let largest = fold_run::<T, Max>(lane);
         lane.iter_mut().for_each(|x| *x -= largest);
-        powers.clear();
-        powers.extend(lane.iter().map(|x| Real::exp(*x)));
+        powers.iter_mut().zip(&*lane).for_each(|(power, x)| *power = Real::exp(*x));
         let log_sum = Real::ln(fold_run::<T, Add>(powers));
         lane.iter_mut().for_each(|x| *x -= log_sum);
     }
@@ -51,7 +50,7 @@ pub(super) fn layer_norm(frame: &Frame<'_>, dim: &str, eps: f64, operands: &[Inp
     with_real!(operands[0].dtype(), T => {
         let mut gain = Beside::<T>::operand(frame, dim, operands, 1);
         let mut bias = Beside::<T>::operand(frame, dim, operands, 2);
-        let mut squares = Vec::new();
+        let mut squares = frame.buffer(frame.extent(along(frame, dim)));
         map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [gain_at, bias_at, _]| {
             centre(lane);
             scale(lane, T::real(eps), gain.as_mut().map(|gain| gain.at(gain_at)), &mut squares);
@@ -66,7 +65,7 @@ pub(super) fn layer_norm(frame: &Frame<'_>, dim: &str, eps: f64, operands: &[Inp
 pub(super) fn rms_norm(frame: &Frame<'_>, dim: &str, eps: f64, operands: &[Input<'_>], out: Output<'_>) {
     with_real!(operands[0].dtype(), T => {
         let mut gain = Beside::<T>::operand(frame, dim, operands, 1);
-        let mut squares = Vec::new();
+        let mut squares = frame.buffer(frame.extent(along(frame, dim)));
         map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [gain_at, ..]| {
             scale(lane, T::real(eps), gain.as_mut().map(|gain| gain.at(gain_at)), &mut squares);
         });
@@ -83,9 +82,8 @@ vectorised! {
 
 vectorised! {
     /// Divides by the root of the mean square plus `eps`, and multiplies element by element by `gain`.
-    fn scale<T: Real>(lane: &mut [T], eps: T, gain: Option<&[T]>, squares: &mut Vec<T>) {
-        squares.clear();
-        squares.extend(lane.iter().map(|&x| x * x));
+    fn scale<T: Real>(lane: &mut [T], eps: T, gain: Option<&[T]>, squares: &mut [T]) {
+        squares.iter_mut().zip(&*lane).for_each(|(square, &x)| *square = x * x);
         let mean = fold_run::<T, Add>(squares) / T::real(lane.len() as f64);
         let factor = T::real(1.0) / Real::sqrt(mean + eps);
         match gain {

@@ -4,14 +4,25 @@
 //! and worked on there; one whose elements lie apart is gathered on the way, together with those beside
 //! it.
 
+use super::scratch::Buffer;
 use super::walk::{Dense, Frame};
 use super::wide::{Sink, Source, Wide};
 use super::{Input, Output};
-use shardweave_compiler::op::SpaceId;
+use shardweave_compiler::op::{SpaceId, is_number_dim, is_part_dim};
 
 /// The dim of that name.
 pub(super) fn along(frame: &Frame<'_>, dim: &str) -> SpaceId {
     frame.space.dim(dim).expect("an operation's dim is in its space")
+}
+
+/// The dim of a summary that counts the parts of a dim.
+pub(super) fn parts_of(frame: &Frame<'_>, dim: &str) -> SpaceId {
+    frame.space.dims.iter().find(|(_, row)| is_part_dim(&row.name, dim)).expect("a summary counts parts").0
+}
+
+/// The dim of a summary that counts its numbers.
+pub(super) fn numbers_of(frame: &Frame<'_>, dim: &str) -> SpaceId {
+    frame.space.dims.iter().find(|(_, row)| is_number_dim(&row.name, dim)).expect("a summary has numbers").0
 }
 
 /// The elements of an operand.
@@ -23,24 +34,24 @@ pub(super) fn piece<'a, T: Wide>(x: &Input<'a>) -> Source<'a, T> {
 }
 
 /// A scale or an offset: its elements along the dim of the lanes, the same for many lanes.
-pub(super) struct Beside<'a, T> {
+pub(super) struct Beside<'a, T: Wide> {
     source: Source<'a, T>,
     step: usize,
     /// What was read last, and where it starts.
-    lane: Vec<T>,
+    lane: Buffer<'a, T>,
     start: Option<usize>,
 }
 
 impl<'a, T: Wide> Beside<'a, T> {
     /// That of an operand, if there is one of that number.
     pub fn operand(
-        frame: &Frame<'_>,
+        frame: &Frame<'a>,
         dim: &str,
         operands: &[Input<'a>],
         index: usize,
     ) -> Option<Beside<'a, T>> {
         let (x, dim) = (operands.get(index)?, along(frame, dim));
-        let lane = vec![T::zeroed(); frame.extent(dim)];
+        let lane = frame.buffer(frame.extent(dim));
         Some(Beside { source: piece(x), step: frame.operands[index].stride(dim), lane, start: None })
     }
 
@@ -126,7 +137,7 @@ fn for_each_block<T: Wide, const N: usize>(
     let mut others = frame.nest(order.filter(|&id| id != dim), arrays);
     let beside = others.loops().iter().position(|l| l.strides[0] == 1);
     let beside = others.take(beside);
-    let mut block = vec![T::zeroed(); extent * BESIDE.min(beside.extent)];
+    let mut block = frame.buffer(extent * BESIDE.min(beside.extent));
     for at in others.offsets() {
         for first in (0..beside.extent).step_by(BESIDE) {
             let count = BESIDE.min(beside.extent - first);

@@ -29,28 +29,35 @@ pub(super) fn embedding(
         unreachable!("the compiler lets no number into `embedding`");
     };
     let rows = frame.operands[1].dims()[0].dim;
-    let offsets = row_offsets(frame, rows, ids, ids_type)?;
+    let mut offsets = frame.buffer(frame.operands[0].len());
+    row_offsets(frame, rows, (ids, ids_type), &mut offsets)?;
     with_wide!(dtype, T => gather_rows::<T>(frame, rows, &offsets, &Source::new(table, dtype), out));
     Ok(())
 }
 
-/// For each id where its row starts in the table's piece; `None` if another device holds it.
+/// The offset of a row that another device holds; no row of this one starts there.
+const ELSEWHERE: usize = usize::MAX;
+
+/// For each id where its row starts in the table's piece.
 fn row_offsets(
     frame: &Frame<'_>,
     rows: SpaceId,
-    ids: &[u8],
-    ids_type: DType,
-) -> Result<Vec<Option<usize>>, KernelError> {
+    (ids, ids_type): (&[u8], DType),
+    offsets: &mut [usize],
+) -> Result<(), KernelError> {
     let (held, count) = (&frame.held[rows.index()], frame.space.dims[rows].size);
     let stride = frame.operands[1].stride(rows);
     let offset = |id: i64| match u64::try_from(id) {
-        Ok(row) if row < count => Ok(position(held, row).map(|at| at as usize * stride)),
+        Ok(row) if row < count => Ok(position(held, row).map_or(ELSEWHERE, |at| at as usize * stride)),
         _ => Err(KernelError::IdOutOfRange { id, rows: count }),
     };
-    match ids_type {
-        DType::I32 => bytemuck::cast_slice::<_, i32>(ids).iter().map(|&id| offset(id.into())).collect(),
-        _ => bytemuck::cast_slice::<_, i64>(ids).iter().map(|&id| offset(id)).collect(),
+    for (index, at) in offsets.iter_mut().enumerate() {
+        *at = match ids_type {
+            DType::I32 => offset(bytemuck::cast_slice::<_, i32>(ids)[index].into())?,
+            _ => offset(bytemuck::cast_slice::<_, i64>(ids)[index])?,
+        };
     }
+    Ok(())
 }
 
 /// How many indices of the set stand before `index`, if it is in the set.
@@ -71,7 +78,7 @@ fn position(held: &IndexSet, index: u64) -> Option<u64> {
 fn gather_rows<T: Arithmetic>(
     frame: &Frame<'_>,
     rows: SpaceId,
-    offsets: &[Option<usize>],
+    offsets: &[usize],
     table: &Source<'_, T>,
     out: Output<'_>,
 ) {
@@ -79,12 +86,12 @@ fn gather_rows<T: Arithmetic>(
     let mut sink = Sink::<T>::new(out.bytes, out.dtype);
     let mut inside = frame.nest(table_dims.ids().filter(|&dim| dim != rows), [table_dims, &frame.result]);
     let line = inside.take_innermost();
-    let mut buffer = vec![T::ZERO; line.extent];
+    let mut buffer = frame.buffer(line.extent);
     for [id, y] in frame.nest(ids.ids(), [ids, &frame.result]).offsets() {
         for [x, inner_y] in inside.offsets() {
             match offsets[id] {
-                Some(row) => table.gather(row + x, line.strides[0], &mut buffer),
-                None => buffer.fill(T::ZERO),
+                ELSEWHERE => buffer.fill(T::ZERO),
+                row => table.gather(row + x, line.strides[0], &mut buffer),
             }
             sink.scatter(y + inner_y, line.strides[1], &buffer);
         }

@@ -29,16 +29,18 @@ mod lanes;
 mod lookup;
 mod product;
 mod reduce;
+mod scratch;
 mod summary;
 mod tile;
 mod vectors;
 mod walk;
 mod wide;
 
-pub use combine::{combine, fill, identity};
+pub use combine::{combine, combine_two, fill_identity};
+pub use scratch::Scratch;
+pub use walk::Pieces;
 
 use shardweave_compiler::dtype::{DType, Number};
-use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::op::{Op, Space};
 use std::fmt;
 use walk::Frame;
@@ -96,8 +98,7 @@ impl fmt::Display for KernelError {
 
 impl std::error::Error for KernelError {}
 
-/// Runs one operation on one device's pieces. `held` says for each dim of the space which indices the
-/// device holds.
+/// Runs one operation on one device's pieces.
 ///
 /// # Errors
 /// What only the data shows: an id outside its table.
@@ -108,11 +109,12 @@ impl std::error::Error for KernelError {}
 pub fn compute(
     op: &Op,
     space: &Space,
-    held: &[IndexSet],
+    pieces: &Pieces,
     operands: &[Input<'_>],
     out: Output<'_>,
+    scratch: &Scratch,
 ) -> Result<(), KernelError> {
-    let frame = Frame::new(space, held);
+    let frame = Frame::new(space, pieces, scratch);
     frame.check_lengths(op, operands, &out);
     match op {
         Op::Linear => contract::linear(&frame, operands, out),
@@ -134,7 +136,7 @@ pub fn compute(
         Op::Pad { before, .. } => copy::pad(&frame, *before, &operands[0], out),
         Op::Concat { .. } => copy::concat(&frame, operands, out),
         Op::Iota(_) => lookup::iota(&frame, out),
-        Op::Full(number, dtype) => elementwise::full(&frame, *number, *dtype, out),
+        Op::Full(number, dtype) => elementwise::full(*number, *dtype, out),
         Op::Summary(summary, dim) => summary::summary(&frame, *summary, dim, &operands[0], out),
         Op::Finish(finish, dim) => finish::finish(&frame, *finish, dim, operands, out),
         Op::Embedding => return lookup::embedding(&frame, operands, out),

@@ -15,7 +15,7 @@
 
 use super::arithmetic::Arithmetic;
 use super::vectors::vectorised;
-use super::walk::{Dense, Frame, Nest};
+use super::walk::{Dense, Few, Frame, Nest};
 use super::wide::{Sink, Source, with_wide};
 use super::{Input, Output};
 use shardweave_compiler::dtype::Combine;
@@ -63,7 +63,7 @@ pub(super) fn reduce(frame: &Frame<'_>, reduce: Reduce, x: &Input<'_>, out: Outp
     };
     with_wide!(dtype, T => {
         let source = Source::<T>::new(bytes, dtype);
-        let mut sums = vec![T::ZERO; frame.result.len()];
+        let mut sums = frame.buffer(frame.result.len());
         let [from, to] = [&frame.operands[0], &frame.result];
         match reduce.combine() {
             Combine::Max => fold_dims::<T, Max>(frame, from, &source, to, &mut sums),
@@ -103,7 +103,7 @@ pub(super) fn fold_dims<T: Arithmetic, F: Fold<T>>(
     if from.len() == 0 {
         return;
     }
-    let gone: Vec<SpaceId> = from.ids().filter(|&dim| !to.has(dim)).collect();
+    let gone: Few<SpaceId> = from.ids().filter(|&dim| !to.has(dim)).collect();
     let mut kept = frame.nest(to.ids(), [from, to]);
     let mut gone = frame.nest(gone, [from]);
     let stays = kept.loops().iter().position(|l| l.strides[0] == 1);
@@ -114,8 +114,9 @@ pub(super) fn fold_dims<T: Arithmetic, F: Fold<T>>(
         }
     } else {
         let run = gone.take_innermost();
+        let mut buffer = frame.buffer(run.extent);
         for [x, y] in kept.offsets() {
-            sums[y] = rows::<T, F>(source, &gone, x, run.extent);
+            sums[y] = rows::<T, F>(source, &gone, x, &mut buffer);
         }
     }
 }
@@ -123,16 +124,21 @@ pub(super) fn fold_dims<T: Arithmetic, F: Fold<T>>(
 /// How many runs are folded before the result goes into the total.
 const RUNS: usize = 64;
 
-/// Folds runs of `len` elements, one at each offset of `gone`, into one element.
-fn rows<T: Arithmetic, F: Fold<T>>(source: &Source<'_, T>, gone: &Nest<1>, start: usize, len: usize) -> T {
-    let mut buffer = Vec::new();
+/// Folds runs as long as `buffer`, one at each offset of `gone`, into one element.
+fn rows<T: Arithmetic, F: Fold<T>>(
+    source: &Source<'_, T>,
+    gone: &Nest<1>,
+    start: usize,
+    buffer: &mut [T],
+) -> T {
+    let len = buffer.len();
     let (mut total, mut block) = (F::IDENTITY, F::IDENTITY);
     for (count, [x]) in gone.offsets().enumerate() {
         if count % RUNS == 0 {
             total = F::fold(total, block);
             block = F::IDENTITY;
         }
-        block = F::fold(block, fold_run::<T, F>(source.run(start + x, len, &mut buffer)));
+        block = F::fold(block, fold_run::<T, F>(source.run(start + x, len, buffer)));
     }
     F::fold(total, block)
 }
@@ -149,7 +155,7 @@ fn columns<T: Arithmetic, F: Fold<T>>(
     sums: &mut [T],
     stride: usize,
 ) {
-    let mut buffer = Vec::new();
+    let mut buffer = [F::IDENTITY; COLUMNS];
     for first in (0..len).step_by(COLUMNS) {
         let width = COLUMNS.min(len - first);
         let (mut total, mut block) = ([F::IDENTITY; COLUMNS], [F::IDENTITY; COLUMNS]);
@@ -169,7 +175,7 @@ fn columns<T: Arithmetic, F: Fold<T>>(
 
 vectorised! {
     /// `into = fold(into, from)` for each element.
-    fn fold_all<T: Copy, F: Fold<T>>(into: &mut [T], from: &[T]) {
+    pub(super) fn fold_all<T: Copy, F: Fold<T>>(into: &mut [T], from: &[T]) {
         fold_into::<T, F>(into, from);
     }
 }

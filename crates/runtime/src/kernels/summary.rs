@@ -12,35 +12,36 @@
 use super::arithmetic::Arithmetic;
 use super::float::Real;
 use super::lane::first_largest;
-use super::lanes::{along, for_each_lane};
+use super::lanes::{along, for_each_lane, numbers_of};
 use super::reduce::{Add, Max, fold_run};
 use super::vectors::vectorised;
 use super::walk::Frame;
 use super::wide::{Wide, elements_mut, with_real, with_wide};
 use super::{Input, Output};
 use shardweave_compiler::id::Id;
-use shardweave_compiler::op::{Summary, number_dim};
+use shardweave_compiler::op::Summary;
 use std::cmp::Reverse;
 
 /// One of the summaries of `x` along its part of `dim`.
 pub(super) fn summary(frame: &Frame<'_>, summary: Summary, dim: &str, x: &Input<'_>, out: Output<'_>) {
-    let apart = frame.result.stride(along(frame, &number_dim(dim)));
+    let apart = frame.result.stride(numbers_of(frame, dim));
     match summary {
         Summary::Exponentials => with_real!(x.dtype(), T => {
-            let mut room = Vec::new();
+            let mut room = frame.buffer(frame.extent(along(frame, dim)));
             tell::<T, T, 2>(frame, dim, x, out, apart, |lane| exponentials(lane, &mut room));
         }),
         Summary::Squares => with_real!(x.dtype(), T => {
-            let mut room = Vec::new();
+            let mut room = frame.buffer(frame.extent(along(frame, dim)));
             tell::<T, T, 1>(frame, dim, x, out, apart, |lane| [squares_around(lane, T::real(0.0), &mut room)]);
         }),
         Summary::Moments => with_real!(x.dtype(), T => {
-            let mut room = Vec::new();
+            let mut room = frame.buffer(frame.extent(along(frame, dim)));
             tell::<T, T, 3>(frame, dim, x, out, apart, |lane| moments(lane, &mut room));
         }),
         Summary::Largest => {
-            let held = frame.held[along(frame, dim).index()].iter();
-            let indices: Vec<i64> = held.map(|index| index as i64).collect();
+            let held = &frame.held[along(frame, dim).index()];
+            let mut indices = frame.buffer(held.count() as usize);
+            indices.iter_mut().zip(held.iter()).for_each(|(at, index)| *at = index as i64);
             with_wide!(x.dtype(), T => {
                 tell::<T, i64, 2>(frame, dim, x, out, apart, |lane| largest(lane, &indices));
             });
@@ -68,28 +69,26 @@ fn tell<T: Wide, N: crate::tensor::Element, const COUNT: usize>(
 vectorised! {
     /// The largest, and the sum of the exponentials less the largest. Where the largest is -inf there is
     /// nothing to add: what the other parts have decides.
-    fn exponentials<T: Real>(lane: &[T], powers: &mut Vec<T>) -> [T; 2] {
+    fn exponentials<T: Real>(lane: &[T], powers: &mut [T]) -> [T; 2] {
         let largest = fold_run::<T, Max>(lane);
         if largest == T::LEAST {
             return [largest, T::real(0.0)];
         }
-        powers.clear();
-        powers.extend(lane.iter().map(|&x| Real::exp(x - largest)));
+        powers.iter_mut().zip(lane).for_each(|(power, &x)| *power = Real::exp(x - largest));
         [largest, fold_run::<T, Add>(powers)]
     }
 }
 
 vectorised! {
     /// The sum of the squares of the distances from `middle`.
-    fn squares_around<T: Real>(lane: &[T], middle: T, squares: &mut Vec<T>) -> T {
-        squares.clear();
-        squares.extend(lane.iter().map(|&x| (x - middle) * (x - middle)));
+    fn squares_around<T: Real>(lane: &[T], middle: T, squares: &mut [T]) -> T {
+        squares.iter_mut().zip(lane).for_each(|(square, &x)| *square = (x - middle) * (x - middle));
         fold_run::<T, Add>(squares)
     }
 }
 
 /// Count, mean, and the sum of the squares around the mean.
-fn moments<T: Real>(lane: &[T], squares: &mut Vec<T>) -> [T; 3] {
+fn moments<T: Real>(lane: &[T], squares: &mut [T]) -> [T; 3] {
     if lane.is_empty() {
         return [T::real(0.0); 3];
     }
@@ -174,9 +173,9 @@ mod tests {
 
     #[test]
     fn an_empty_lane_changes_nothing() {
-        assert_eq!(exponentials::<f32>(&[], &mut Vec::new()), [f32::NEG_INFINITY, 0.0]);
-        assert_eq!(moments::<f64>(&[], &mut Vec::new()), [0.0; 3]);
-        assert_eq!(squares_around::<f32>(&[], 0.0, &mut Vec::new()), 0.0);
+        assert_eq!(exponentials::<f32>(&[], &mut []), [f32::NEG_INFINITY, 0.0]);
+        assert_eq!(moments::<f64>(&[], &mut []), [0.0; 3]);
+        assert_eq!(squares_around::<f32>(&[], 0.0, &mut []), 0.0);
         let least = largest::<i64>(&[i64::MIN], &[7]);
         assert!(before(least) > before(largest::<i64>(&[], &[])));
     }

@@ -5,8 +5,10 @@
 //! where it lies in the same order and type, else gathered, widened or repeated into a small buffer.
 
 use super::Input;
-use super::walk::{Dense, Frame, Nest};
+use super::scratch::Buffer;
+use super::walk::{Dense, Few, Frame, Nest};
 use super::wide::{Source, Wide};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Elements of one tile.
@@ -18,9 +20,9 @@ pub(super) fn tiles(len: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// One operand in the order of the result. Tiles are asked for in order, each once.
-pub(super) struct Feed<'a, T> {
+pub(super) struct Feed<'a, T: bytemuck::Pod> {
     way: Way<'a, T>,
-    buffer: Vec<T>,
+    buffer: Buffer<'a, T>,
 }
 
 enum Way<'a, T> {
@@ -34,9 +36,9 @@ enum Way<'a, T> {
 
 impl<'a, T: Wide> Feed<'a, T> {
     /// Operand `index` of an operation, in the order of its result.
-    pub fn new(frame: &Frame<'_>, index: usize, input: &Input<'a>) -> Feed<'a, T> {
+    pub fn new(frame: &Frame<'a>, index: usize, input: &Input<'a>) -> Feed<'a, T> {
         match *input {
-            Input::Number(number, dtype) => Feed::splat(T::from_number(number, dtype)),
+            Input::Number(number, dtype) => Feed::splat(frame, T::from_number(number, dtype)),
             Input::Piece { bytes, dtype } => {
                 Feed::ordered(frame, &frame.operands[index], &frame.result, Source::new(bytes, dtype))
             }
@@ -44,21 +46,23 @@ impl<'a, T: Wide> Feed<'a, T> {
     }
 
     /// A piece in the order of another piece.
-    pub fn ordered(frame: &Frame<'_>, piece: &Dense, order: &Dense, source: Source<'a, T>) -> Feed<'a, T> {
+    pub fn ordered(frame: &Frame<'a>, piece: &Dense, order: &Dense, source: Source<'a, T>) -> Feed<'a, T> {
         if order.len() == 0 {
-            return Feed { way: Way::Straight(source), buffer: Vec::new() };
+            return Feed { way: Way::Straight(source), buffer: frame.buffer(0) };
         }
         let nest = frame.nest(order.ids(), [piece]);
         match nest.loops() {
-            [] => Feed::splat(source.at(0)),
-            [one] if one.strides == [0] => Feed::splat(source.at(0)),
-            [one] if one.strides == [1] => Feed { way: Way::Straight(source), buffer: Vec::new() },
-            _ => Feed { way: Way::Strided(source, Cursor::new(nest)), buffer: vec![T::zeroed(); TILE] },
+            [] => Feed::splat(frame, source.at(0)),
+            [one] if one.strides == [0] => Feed::splat(frame, source.at(0)),
+            [one] if one.strides == [1] => Feed { way: Way::Straight(source), buffer: frame.buffer(TILE) },
+            _ => Feed { way: Way::Strided(source, Cursor::new(nest)), buffer: frame.buffer(TILE) },
         }
     }
 
-    fn splat(value: T) -> Feed<'a, T> {
-        Feed { way: Way::Splat, buffer: vec![value; TILE] }
+    fn splat(frame: &Frame<'a>, value: T) -> Feed<'a, T> {
+        let mut buffer = frame.buffer(TILE);
+        buffer.fill(value);
+        Feed { way: Way::Splat, buffer }
     }
 
     /// The elements of a tile.
@@ -78,14 +82,14 @@ impl<'a, T: Wide> Feed<'a, T> {
 /// Where a strided walk stands.
 struct Cursor {
     nest: Nest<1>,
-    turn: Vec<usize>,
+    turn: Few<usize>,
     /// The offset of the innermost loop's first turn.
     base: usize,
 }
 
 impl Cursor {
     fn new(nest: Nest<1>) -> Cursor {
-        Cursor { turn: vec![0; nest.loops().len()], nest, base: 0 }
+        Cursor { turn: SmallVec::from_elem(0, nest.loops().len()), nest, base: 0 }
     }
 
     /// The next `out.len()` elements of the walk.

@@ -23,7 +23,7 @@ macro_rules! vectorised {
                 fn with_avx2<$($generic: $bound),*>($($argument: $of),*) $(-> $result)? {
                     plain::<$($generic),*>($($argument),*)
                 }
-                if super::vectors::has_avx2() {
+                if $crate::kernels::vectors::has_avx2() {
                     #[expect(unsafe_code, reason = "a function for wider vectors may be called where they are")]
                     // SAFETY: the function asks for nothing but AVX2, which `has_avx2` says the machine has.
                     return unsafe { with_avx2::<$($generic),*>($($argument),*) };
@@ -48,7 +48,7 @@ pub(super) fn has_avx2() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::{Input, Output, compute};
+    use crate::kernels::{Input, Output, Pieces, Scratch, compute};
     use crate::tensor::Tensor;
     use shardweave_compiler::dtype::DType;
     use shardweave_compiler::layout::IndexSet;
@@ -99,8 +99,8 @@ mod tests {
         let inputs: Vec<Input<'_>> =
             operands.iter().map(|(_, x)| Input::Piece { bytes: x.bytes(), dtype: x.dtype() }).collect();
         let mut out = Tensor::zeros(dtype, &dims.iter().map(|(_, size)| *size).collect::<Vec<_>>());
-        compute(op, &space, &held, &inputs, Output { bytes: out.bytes_mut(), dtype })
-            .expect("it cannot fail");
+        let (pieces, y) = (Pieces::new(&space, held), Output { bytes: out.bytes_mut(), dtype });
+        compute(op, &space, &pieces, &inputs, y, &Scratch::new()).expect("it cannot fail");
         out
     }
 

@@ -10,32 +10,72 @@
 //! Neighbouring loops that are one loop in every array are folded into it, so most walks come down to
 //! one or two loops.
 
+use super::scratch::{Buffer, Scratch};
 use super::{Input, Output};
+use bytemuck::Pod;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::op::{Op, Space, SpaceId};
+use smallvec::SmallVec;
+use std::ops::Deref;
 
-/// An iteration space, and what of it one device works on.
+/// A list of dims or loops: in place, unless there are more than most programs have.
+pub(super) type Few<T> = SmallVec<[T; 6]>;
+
+/// What one device works on of an operation's iteration space, and how its pieces lie. Made once.
+#[derive(Debug)]
+pub struct Pieces {
+    /// The indices held of each dim.
+    held: Box<[IndexSet]>,
+    /// How many those are.
+    extents: Box<[usize]>,
+    /// The operands' pieces.
+    pub(super) operands: Box<[Dense]>,
+    /// The result's piece.
+    pub(super) result: Dense,
+}
+
+impl Pieces {
+    /// The pieces of a device that holds these indices, one set for each dim of the space.
+    ///
+    /// # Panics
+    /// If there are more or fewer sets than dims.
+    pub fn new(space: &Space, held: impl Into<Box<[IndexSet]>>) -> Pieces {
+        let held = held.into();
+        assert_eq!(space.dims.len(), held.len(), "every dim of the space says what is held of it");
+        let extents: Box<[usize]> = held.iter().map(|set| set.count() as usize).collect();
+        let operands = space.operands.iter().map(|dims| Dense::of(dims, &extents)).collect();
+        let result = Dense::of(&space.result, &extents);
+        Pieces { held, extents, operands, result }
+    }
+}
+
+/// An operation at work: its space, the device's pieces of it, and memory to work in.
+#[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
     /// The space with the global sizes.
     pub space: &'a Space,
     /// The indices held of each dim.
     pub held: &'a [IndexSet],
-    /// How many those are.
-    extents: Vec<usize>,
-    /// The operands' pieces.
-    pub operands: Vec<Dense>,
-    /// The result's piece.
-    pub result: Dense,
+    pieces: &'a Pieces,
+    scratch: &'a Scratch,
+}
+
+impl Deref for Frame<'_> {
+    type Target = Pieces;
+    fn deref(&self) -> &Pieces {
+        self.pieces
+    }
 }
 
 impl<'a> Frame<'a> {
-    pub fn new(space: &'a Space, held: &'a [IndexSet]) -> Frame<'a> {
-        assert_eq!(space.dims.len(), held.len(), "every dim of the space says what is held of it");
-        let extents: Vec<usize> = held.iter().map(|set| set.count() as usize).collect();
-        let operands = space.operands.iter().map(|dims| Dense::of(dims, &extents)).collect();
-        let result = Dense::of(&space.result, &extents);
-        Frame { space, held, extents, operands, result }
+    pub fn new(space: &'a Space, pieces: &'a Pieces, scratch: &'a Scratch) -> Frame<'a> {
+        Frame { space, held: &pieces.held, pieces, scratch }
+    }
+
+    /// Memory for so many elements; what they are is arbitrary.
+    pub fn buffer<T: Pod>(&self, len: usize) -> Buffer<'a, T> {
+        self.scratch.buffer(len)
     }
 
     /// The extent of a dim.
@@ -87,7 +127,7 @@ pub(super) struct DenseDim {
 /// The dims of a dense row-major array, outermost first.
 #[derive(Clone, Debug)]
 pub(super) struct Dense {
-    dims: Vec<DenseDim>,
+    dims: Few<DenseDim>,
     len: usize,
 }
 
@@ -96,9 +136,9 @@ impl Dense {
         Dense::new(dims.iter().flatten().map(|&dim| (dim, extents[dim.index()])).collect())
     }
 
-    fn new(dims: Vec<(SpaceId, usize)>) -> Dense {
+    fn new(dims: Few<(SpaceId, usize)>) -> Dense {
         let mut stride = 1;
-        let mut rows: Vec<DenseDim> = Vec::with_capacity(dims.len());
+        let mut rows: Few<DenseDim> = Few::new();
         for &(dim, extent) in dims.iter().rev() {
             rows.push(DenseDim { dim, extent, stride });
             stride *= extent;
@@ -145,13 +185,13 @@ pub(super) struct Loop<const N: usize> {
 /// Loops inside each other, outermost first, folded: none of extent 1, no two that are one.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Nest<const N: usize> {
-    loops: Vec<Loop<N>>,
+    loops: Few<Loop<N>>,
 }
 
 impl<const N: usize> Nest<N> {
     /// Folds loops, outermost first.
     pub fn new(loops: impl IntoIterator<Item = Loop<N>>) -> Nest<N> {
-        let mut folded: Vec<Loop<N>> = Vec::new();
+        let mut folded: Few<Loop<N>> = Few::new();
         for inner in loops {
             if inner.extent == 1 {
                 continue;
@@ -192,14 +232,14 @@ impl<const N: usize> Nest<N> {
     /// Where each array is, turn by turn.
     pub fn offsets(&self) -> Offsets<'_, N> {
         let turns_left = self.turns();
-        Offsets { loops: &self.loops, turn: vec![0; self.loops.len()], at: [0; N], turns_left }
+        Offsets { loops: &self.loops, turn: SmallVec::from_elem(0, self.loops.len()), at: [0; N], turns_left }
     }
 }
 
 /// Walks a [`Nest`] turn by turn.
 pub(super) struct Offsets<'a, const N: usize> {
     loops: &'a [Loop<N>],
-    turn: Vec<usize>,
+    turn: Few<usize>,
     at: [usize; N],
     turns_left: usize,
 }

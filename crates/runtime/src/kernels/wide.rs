@@ -202,17 +202,17 @@ impl<'a, T: Wide> Source<'a, T> {
         }
     }
 
-    /// The elements `start..start + len`: in place where they can be, else read into `buffer`.
-    pub fn run<'b>(&self, start: usize, len: usize, buffer: &'b mut Vec<T>) -> &'b [T]
+    /// The elements `start..start + len`: in place where they can be, else read into `buffer`, which has
+    /// room for them.
+    pub fn run<'b>(&self, start: usize, len: usize, buffer: &'b mut [T]) -> &'b [T]
     where
         'a: 'b,
     {
         if let Source::Same(all) = self {
             return &all[start..start + len];
         }
-        buffer.resize(len, T::zeroed());
-        self.gather(start, 1, buffer);
-        buffer
+        self.gather(start, 1, &mut buffer[..len]);
+        &buffer[..len]
     }
 
     /// One element.
@@ -264,6 +264,15 @@ impl<'a, T: Wide> Sink<'a, T> {
         }
     }
 
+    /// Writes one value to every element.
+    pub fn fill(&mut self, value: T) {
+        match self {
+            Sink::Same(all) => all.fill(value),
+            Sink::Bf16(all) => all.fill(value.to_bf16()),
+            Sink::F16(all) => all.fill(value.to_f16()),
+        }
+    }
+
     /// Writes `values` to elements `start`, `start + stride`, ...
     pub fn scatter(&mut self, start: usize, stride: usize, values: &[T]) {
         match self {
@@ -274,12 +283,12 @@ impl<'a, T: Wide> Sink<'a, T> {
     }
 
     /// Lets `write` write the elements `start..start + len`: in place where they can be, else by way of
-    /// `buffer`. What `write` finds there is arbitrary.
-    pub fn run(&mut self, start: usize, len: usize, buffer: &mut Vec<T>, write: impl FnOnce(&mut [T])) {
+    /// `buffer`, which has room for them. What `write` finds there is arbitrary.
+    pub fn run(&mut self, start: usize, len: usize, buffer: &mut [T], write: impl FnOnce(&mut [T])) {
         if let Sink::Same(all) = self {
             return write(&mut all[start..start + len]);
         }
-        buffer.resize(len, T::zeroed());
+        let buffer = &mut buffer[..len];
         write(buffer);
         self.scatter(start, 1, buffer);
     }

@@ -5,6 +5,7 @@
 
 use crate::execute::{Job, Outcome, Rendezvous, RunError, Walk, deadlock, first_failure};
 use crate::instantiate::LaneId;
+use crate::kernels::Scratch;
 use crate::threads::{Met, Tick};
 use shardweave_compiler::id::Table;
 use std::cell::Cell;
@@ -52,8 +53,9 @@ impl Board {
 pub(crate) fn execute(job: &Job) -> Result<(), RunError> {
     let at_start = |_| Cell::new(Come { tick: 0, stopped: Stopped::No });
     let board = Board { lanes: job.tasks.lanes.keys().map(at_start).collect() };
+    let scratch = Scratch::new();
     let mut walks: Vec<(LaneId, Walk<'_>)> =
-        job.tasks.lanes.keys().map(|id| (id, Walk::new(job, id))).collect();
+        job.tasks.lanes.keys().map(|id| (id, Walk::new(job, id, &scratch))).collect();
     let mut failed = Vec::new();
     loop {
         let mut stuck = Vec::new();

@@ -60,6 +60,8 @@ pub struct Session {
     /// Inputs that stay bound.
     constants: Inputs,
     recording: Recording,
+    /// The last run's.
+    job: Option<Arc<Job>>,
 }
 
 /// A plan with arenas that are large enough.
@@ -122,6 +124,7 @@ impl Session {
             in_use: None,
             constants: Inputs::new(),
             recording: Recording::default(),
+            job: None,
         }
     }
 
@@ -207,14 +210,20 @@ impl Session {
             return Err(RunError::NotReady(NotReady::Inputs));
         }
         in_use.results = Results::None;
-        let job = Arc::new(Job {
+        let job = Job {
             tasks: loaded.tasks.clone(),
             arenas: self.arenas.clone(),
             recorder: Recorder::new(self.options.record),
             probe: self.options.probe.clone(),
             link: self.options.link.filter(|_| self.options.backend == Backend::Threads),
-        });
-        let ran = self.executor.execute(&job);
+        };
+        // The place of the last run's job, if nobody holds it: a run allocates nothing.
+        match self.job.as_mut().and_then(Arc::get_mut) {
+            Some(place) => *place = job,
+            None => self.job = Some(Arc::new(job)),
+        }
+        let job = self.job.as_ref().expect("it was put there just now");
+        let ran = self.executor.execute(job);
         self.recording = job.recorder.finish(&loaded.tasks);
         for (feed, bound) in loaded.inputs.iter().zip(&mut in_use.bound) {
             if feed.after == AfterRun::Overwritten {
@@ -291,6 +300,7 @@ impl Session {
     fn make_arenas(&mut self, loaded: &Loaded) -> Result<(), RunError> {
         // The old arenas are let go first, but for what is kept.
         let kept = self.arenas.kept().clone();
+        self.job = None;
         self.arenas = Arc::new(Arenas::none());
         let (bytes, devices) = (loaded.tasks.arena, loaded.device_count());
         let available = self.options.memory.or_else(memory::available);

@@ -15,22 +15,36 @@ pub(crate) use progress::{Met, Progress, Tick};
 
 use crate::execute::{How, Job, Outcome, Rendezvous, RunError, Walk, deadlock, first_failure};
 use crate::instantiate::{LaneId, TurnId};
+use crate::kernels::Scratch;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Plays the lanes of programs with threads.
 pub(crate) struct Threads {
     crew: Crew,
     cores: usize,
-    /// The lanes, kept from run to run.
-    lanes: Arc<[Meeter]>,
+    /// Kept from run to run, so that a run allocates nothing.
+    players: Arc<Players>,
+    /// All players play.
+    round: Round,
+}
+
+/// Those who play the lanes of a run.
+struct Players {
+    lanes: Box<[Meeter]>,
+    cores: Cores,
+    /// The run at hand.
+    job: Mutex<Option<Arc<Job>>>,
+    ends: Mutex<Ends>,
 }
 
 /// One lane as it meets others. On cache lines of its own: others look at it all the time.
 struct Meeter {
     progress: Progress,
     patience: Patience,
+    /// The lane's own, while it runs.
+    scratch: Mutex<Scratch>,
 }
 
 /// How one lane meets the others.
@@ -69,7 +83,8 @@ impl Drop for StopAtEnd<'_> {
 impl Threads {
     /// No threads yet; they are started when a program needs them.
     pub fn new(cores: usize) -> Threads {
-        Threads { crew: Crew::new(), cores, lanes: Arc::new([]) }
+        let players = Arc::new(Players::new(0, Cores::Enough));
+        Threads { crew: Crew::new(), cores, round: players.clone().round(), players }
     }
 
     /// Calls `round` once for each of `ranks`, each in its own thread.
@@ -81,23 +96,17 @@ impl Threads {
     /// Runs all lanes to their ends.
     pub fn execute(&mut self, job: &Arc<Job>) -> Result<(), RunError> {
         let count = job.tasks.lanes.len();
-        if self.lanes.len() != count {
-            let meeter = |_| Meeter { progress: Progress::new(), patience: Patience::new() };
-            self.lanes = (0..count).map(meeter).collect();
+        if self.players.lanes.len() != count {
+            self.players = Arc::new(Players::new(count, self.cores_for(count)));
+            self.round = self.players.clone().round();
         }
         // Nobody waits between runs.
-        self.lanes.iter().for_each(|lane| lane.progress.reset());
-        let cores = self.cores_for(count);
-        let ends: Arc<Mutex<Ends>> = Arc::default();
-        let round = {
-            let (job, ends, lanes) = (job.clone(), ends.clone(), self.lanes.clone());
-            move |rank: usize| {
-                let board = Board { lanes: &lanes, own: &lanes[rank], cores };
-                play(&job, LaneId::new(rank), &board, &ends);
-            }
-        };
-        self.each(count, Arc::new(round))?;
-        let ends = std::mem::take(&mut *ends.lock().unwrap_or_else(PoisonError::into_inner));
+        self.players.lanes.iter().for_each(|lane| lane.progress.reset());
+        *lock(&self.players.job) = Some(job.clone());
+        let played = self.each(count, self.round.clone());
+        *lock(&self.players.job) = None;
+        let ends = std::mem::take(&mut *lock(&self.players.ends));
+        played?;
         if let Some(failure) = first_failure(job, ends.failed) {
             return Err(RunError::Device(failure));
         }
@@ -109,17 +118,52 @@ impl Threads {
     }
 }
 
-/// One lane, to its end.
-fn play(job: &Job, lane: LaneId, board: &Board<'_>, ends: &Mutex<Ends>) {
-    let _stop = StopAtEnd(&board.own.progress);
-    let outcome = Walk::new(job, lane).advance(board);
-    let device = job.tasks.lanes[lane].device;
-    let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
-    match outcome {
-        Outcome::Finished => {}
-        Outcome::Failed(turn, how) => ends.failed.push((turn, device, how)),
-        Outcome::Stopped(turn, lanes) | Outcome::Waits(turn, lanes) => {
-            ends.stopped.push((turn, device, lanes))
+impl Players {
+    fn new(count: usize, cores: Cores) -> Players {
+        let meeter = |_| Meeter {
+            progress: Progress::new(),
+            patience: Patience::new(),
+            scratch: Mutex::new(Scratch::new()),
+        };
+        Players {
+            lanes: (0..count).map(meeter).collect(),
+            cores,
+            job: Mutex::default(),
+            ends: Mutex::default(),
         }
     }
+
+    /// The lane of each rank plays the job at hand.
+    fn round(self: Arc<Players>) -> Round {
+        Arc::new(move |rank| {
+            let job = lock(&self.job).clone();
+            if let Some(job) = job {
+                self.play(&job, LaneId::new(rank));
+            }
+        })
+    }
+
+    /// One lane, to its end.
+    fn play(&self, job: &Job, lane: LaneId) {
+        let own = &self.lanes[lane.index()];
+        let _stop = StopAtEnd(&own.progress);
+        let board = Board { lanes: &self.lanes, own, cores: self.cores };
+        let scratch = lock(&own.scratch);
+        let outcome = Walk::new(job, lane, &scratch).advance(&board);
+        let device = job.tasks.lanes[lane].device;
+        let mut ends = lock(&self.ends);
+        match outcome {
+            Outcome::Finished => {}
+            Outcome::Failed(turn, how) => ends.failed.push((turn, device, how)),
+            Outcome::Stopped(turn, lanes) | Outcome::Waits(turn, lanes) => {
+                ends.stopped.push((turn, device, lanes));
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is guarded is whole whenever the lock is free, also after a panic: a job, a list of ends,
+    // buffers that hold nothing of worth.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

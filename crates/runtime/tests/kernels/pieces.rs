@@ -15,7 +15,7 @@ use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::op::{DimUse, Op, Reduce, Space, SpaceId};
 use shardweave_compiler::program::Operand;
 use shardweave_runtime::compare::compare;
-use shardweave_runtime::kernels::{self, Input, Output, compute};
+use shardweave_runtime::kernels::{self, Input, Output, Pieces, Scratch, compute};
 use shardweave_runtime::tensor::{Tensor, copy_piece, for_each_run};
 
 /// A way to cut a dim: sets that have every index once.
@@ -168,7 +168,8 @@ impl Cut<'_> {
             result.bytes_mut().fill(0x55);
         }
         let out = Output { bytes: result.bytes_mut(), dtype: self.stored };
-        compute(self.op, self.space, held, &inputs, out).expect("made-up ids exist");
+        compute(self.op, self.space, &Pieces::new(self.space, held), &inputs, out, &Scratch::new())
+            .expect("made-up ids exist");
         result
     }
 

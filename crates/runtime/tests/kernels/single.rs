@@ -5,7 +5,7 @@ use shardweave_compiler::id::Table;
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::op::{Op, Space};
 use shardweave_compiler::program::{Apply, Operand, Program, Sizes, ValueId};
-use shardweave_runtime::kernels::{Input, KernelError, Output, compute};
+use shardweave_runtime::kernels::{Input, KernelError, Output, Pieces, Scratch, compute};
 use shardweave_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ pub fn evaluate(
                 let space = program.space(id, sizes).expect("it is no input");
                 let operands = operands(program, id, apply, &values);
                 let out = Output { dtype: value.dtype, bytes: result.bytes_mut() };
-                compute(&apply.op, &space, &all_of(&space), &operands, out)?;
+                let pieces = Pieces::new(&space, all_of(&space));
+                compute(&apply.op, &space, &pieces, &operands, out, &Scratch::new())?;
                 Some(result)
             }
         };

@@ -30,7 +30,7 @@ impl FewRows {
         let (a, b): (Strides, Strides) = (call.a.1, call.b.1);
         match call.size {
             Size { m, .. } if m > FEW => None,
-            Size { k, .. } if (a.columns == 1 || k == 1) && (b.rows == 1 || k == 1) => Some(FewRows::AlongK),
+            Size { k, .. } if k == 1 || a.columns == 1 && b.rows == 1 => Some(FewRows::AlongK),
             Size { n, .. } if b.columns == 1 || n == 1 => Some(FewRows::AlongN),
             _ => None,
         }

@@ -176,7 +176,12 @@ fn total(mut numbers: [f32; 16]) -> f32 {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Call, Sixteen, all_dots};
-    use std::arch::x86_64::*;
+    use std::arch::x86_64::{
+        __m256, _mm256_add_ps, _mm256_loadu_ps, _mm256_mul_ps, _mm256_setzero_ps, _mm256_storeu_ps,
+    };
+    use std::arch::x86_64::{
+        __m512, _mm512_add_ps, _mm512_loadu_ps, _mm512_mul_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    };
 
     #[target_feature(enable = "avx512f")]
     pub fn with_avx512(call: Call<'_, f32>) {
