@@ -5,7 +5,7 @@
 use shardweave_compiler::file::parse_file;
 use shardweave_compiler::program::SizeBinder;
 use shardweave_runtime::random::RandomArray;
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ fn allocations_of_a_run(name: &str, statements: &str, placement: &str) -> usize 
     for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {
         inputs.insert(&*value.name, Arc::new(RandomArray::for_input(1, &program, &sizes, id)));
     }
-    let mut session = Session::new(program, Some(placement), Options::default());
+    let mut session = Session::new(program, Some(placement), SessionOptions::default());
     session.bind(&inputs).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut run = || session.execute().unwrap_or_else(|error| panic!("{name}: {error}"));
     (0..WARM_UP).for_each(|_| run());

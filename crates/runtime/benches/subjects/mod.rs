@@ -4,7 +4,7 @@
 use shardweave_compiler::file::parse_file;
 use shardweave_compiler::program::SizeBinder;
 use shardweave_runtime::random::RandomArray;
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use std::sync::Arc;
 
 /// Sizes of dims, by name.
@@ -46,7 +46,8 @@ impl Subject {
         for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {
             inputs.insert(&*value.name, Arc::new(RandomArray::for_input(7, &program, &bound, id)));
         }
-        let mut session = Session::new(program, Some(placement), Options { cores: 2, ..Options::default() });
+        let mut session =
+            Session::new(program, Some(placement), SessionOptions { cores: 2, ..SessionOptions::default() });
         session.bind(&inputs).and_then(|()| session.execute()).unwrap_or_else(|error| panic!("{error}"));
         session
     }

@@ -23,9 +23,7 @@ pub use record::{Doing, Event, MoveRecord, Record, Recording};
 pub(crate) use record::{Log, Recorder};
 
 use crate::arena::Arenas;
-use crate::instantiate::{
-    Copy, Kernel, Lane, LaneId, Operand, Part, Run, Task, Tasks, Transfer, TurnId, Work,
-};
+use crate::instantiate::{Copy, Kernel, Lane, LaneId, Operand, Part, Run, Task, Tasks, TurnId, Work};
 use crate::kernels::{self, Input, Output, Scratch};
 use crate::threads::{Met, Tick};
 use shardweave_compiler::id::Id;

@@ -137,13 +137,7 @@ mod tests {
                     assert_eq!(neutral.as_slice(), before, "{op} of {dtype} from the left");
                     fill_identity(op, dtype, neutral.as_mut_slice());
                     let mut both = crate::tensor::AlignedBytes::zeroed(size);
-                    combine_two(
-                        op,
-                        dtype,
-                        both.as_mut_slice(),
-                        neutral.as_slice(),
-                        &value.as_slice().to_vec(),
-                    );
+                    combine_two(op, dtype, both.as_mut_slice(), neutral.as_slice(), value.as_slice());
                     assert_eq!(both.as_slice(), before, "{op} of {dtype} of two");
                 }
             }
