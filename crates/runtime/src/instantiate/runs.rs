@@ -235,6 +235,13 @@ mod tests {
         assert_eq!(Runs::new(&[vec![run(0, 0, 3)]], &[2], &[3], 4), None);
         assert_eq!(Runs::new(&[vec![run(0, 1, 3)]], &[3], &[3], 4), None);
         assert_eq!(Runs::new(&[vec![run(u64::MAX, 0, 2)]], &[3], &[3], 4), None);
-        assert_eq!(Runs::new(&[vec![], vec![]], &[u64::MAX, 2], &[1, 1], 4), None);
+        let one = || vec![run(0, 0, 1)];
+        assert_eq!(Runs::new(&[one(), one()], &[u64::MAX, 2], &[1, 1], 4), None);
+    }
+
+    #[test]
+    fn where_nothing_goes_no_size_is_too_large() {
+        let nothing = Runs::new(&[vec![], vec![]], &[u64::MAX, 2], &[1, 1], 4).unwrap();
+        assert_eq!(stretches(&nothing), []);
     }
 }
