@@ -33,7 +33,7 @@ struct Pass {
 }
 
 /// All passes, in the order they run.
-const PASSES: [Pass; 1] = [Pass { name: "buffers", run: buffers::place }];
+const PASSES: &[Pass] = &[Pass { name: "buffers", run: buffers::place }];
 
 /// All buffers together may have so many bytes: offsets and sums then fit in signed 64-bit numbers.
 const MOST_BYTES: u128 = i64::MAX as u128;
@@ -62,7 +62,7 @@ pub fn run_watched(
         return Err(Diagnostic::general(Code::TooLarge, message).into());
     }
     let mut program = proved("translate", translate(local, constants), watch);
-    for pass in &PASSES {
+    for pass in PASSES {
         program = proved(pass.name, (pass.run)(program), watch);
     }
     Ok(program)
