@@ -23,8 +23,7 @@ fn session(file: &WeaveFile, options: SessionOptions) -> Session {
 }
 
 fn backends() -> [SessionOptions; 2] {
-    [Backend::Threads, Backend::Lockstep]
-        .map(|backend| SessionOptions { backend, ..SessionOptions::default() })
+    Backend::ALL.map(|backend| SessionOptions { backend, ..SessionOptions::default() })
 }
 
 /// An array that counts how often a piece of it is read.

@@ -3,7 +3,7 @@
 
 mod hand;
 
-use hand::{BACKENDS, Hand, counting, mesh, options, session, ty};
+use hand::{Hand, counting, mesh, options, session, ty};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{Action, HostProgram};
 use shardweave_compiler::id::Id;
@@ -85,7 +85,7 @@ fn assert_right(session: &mut Session, told: &str) {
 
 /// Every backend with every arrangement of streams.
 fn arrangements() -> impl Iterator<Item = (Backend, Streams)> {
-    BACKENDS.into_iter().flat_map(|backend| [(backend, Streams::Merged), (backend, Streams::Apart)])
+    Backend::ALL.into_iter().flat_map(|backend| [(backend, Streams::Merged), (backend, Streams::Apart)])
 }
 
 /// What to do at which device and part of an instruction.
@@ -268,7 +268,7 @@ fn sh9_a_session_runs_a_hundred_times_with_new_inputs() {
 #[test]
 fn cf5_inputs_that_do_not_fit_are_errors() {
     let host = everything(2);
-    for backend in BACKENDS {
+    for backend in Backend::ALL {
         let mut session = session(&host, options(backend));
         let error = |session: &mut Session, inputs: &Inputs| session.run(inputs).unwrap_err();
         assert_eq!(session.execute(), Err(RunError::NotReady(NotReady::Inputs)));
@@ -312,7 +312,7 @@ impl shardweave_runtime::tensor::ArraySource for Bad {
 
 #[test]
 fn a_source_that_cannot_be_read_is_an_error() {
-    for backend in BACKENDS {
+    for backend in Backend::ALL {
         let mut session = session(&everything(3), options(backend));
         for (bad, reason) in [
             (Bad::Fails("the disk is gone"), "the disk is gone"),
@@ -379,7 +379,7 @@ fn numbers_take_the_type_of_what_they_meet() {
     let chosen = hand.output("chosen", ty(DType::I32, &[("n", 3)], "n/tp", &home, &[]));
     hand.push(hand.computed(Op::Where, &[Value(less), two, Value(x)], chosen, "n/tp", &home));
     let host = hand.finish();
-    for backend in BACKENDS {
+    for backend in Backend::ALL {
         let inputs = Inputs::new().with("x", Tensor::from_elements(&[3], &[1, 2, 7]));
         let outputs = session(&host, options(backend)).run(&inputs).unwrap();
         assert_eq!(outputs.get("less").unwrap().bytes(), [1, 0, 0]);

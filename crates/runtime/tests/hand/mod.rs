@@ -179,9 +179,6 @@ pub fn options(backend: Backend) -> SessionOptions {
     SessionOptions { backend, record: Record::Bytes, ..SessionOptions::default() }
 }
 
-/// The backends.
-pub const BACKENDS: [Backend; 2] = [Backend::Threads, Backend::Lockstep];
-
 /// A session on a hand-written program.
 pub fn session(host: &HostProgram, options: SessionOptions) -> Session {
     Session::from_host(host, options).unwrap_or_else(|error| panic!("{error}"))
