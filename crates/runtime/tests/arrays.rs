@@ -163,7 +163,7 @@ fn parts_of_half_types_are_held_wide_and_rounded_once() {
 
 /// The ceil pieces of 14 over 4 are 4, 4, 4, 2: pieces of 2, 3, 4, 5 must not be taken for them.
 #[test]
-fn uneven_pieces_are_refused_or_kept_as_they_are() {
+fn ca2_uneven_pieces_are_refused_or_kept_as_they_are() {
     let line = mesh("mesh line { tp = 4 }");
     let cuts = [(0, 2), (2, 5), (5, 9), (9, 14)];
     let pieces = || (0..).map(device).zip(cuts.map(|(from, to)| columns(from, to))).collect::<Vec<_>>();
@@ -180,7 +180,7 @@ fn uneven_pieces_are_refused_or_kept_as_they_are() {
 
 /// Nobody says the global size: it is the sum, for everybody.
 #[test]
-fn the_global_size_of_pieces_is_their_sum() {
+fn ca3_the_global_size_of_pieces_is_their_sum() {
     let line = mesh("mesh line { tp = 4 }");
     let row = |rows: u64, first: i32| {
         Tensor::from_elements(&[rows, 2], &(2 * first..2 * (first + rows as i32)).collect::<Vec<i32>>())
@@ -193,7 +193,7 @@ fn the_global_size_of_pieces_is_their_sum() {
 }
 
 #[test]
-fn pieces_that_do_not_fit_are_errors_that_name_the_device() {
+fn cf5_pieces_that_do_not_fit_are_errors_that_name_the_device() {
     let line = mesh("mesh line { tp = 2 }");
     let ty = |text| ArrayType::new(DType::I32, &[("s", 2), ("d", 4)], layout(text, &line)).unwrap();
     let one = |number, tensor: Tensor| (device(number), tensor);
@@ -235,6 +235,31 @@ fn types_that_cannot_be_are_errors() {
     let one_dim = Layout::parse("s/tp", &["s"], &line).unwrap();
     let refused = array.reshard(&one_dim).err();
     assert_eq!(refused, Some(RunError::Array(ArrayError::DimCount { named: 2, cut: 1 })));
+}
+
+/// A size that a file claims, not one that there is memory for.
+#[test]
+fn what_there_is_no_memory_for_is_an_error() {
+    struct Huge;
+    impl ArraySource for Huge {
+        fn dtype(&self) -> DType {
+            DType::F32
+        }
+        fn shape(&self) -> &[u64] {
+            &[1 << 40, 1 << 10]
+        }
+        fn describe(&self) -> String {
+            "a huge array".into()
+        }
+        fn read(&self, _: &[IndexSet], _: &mut [u8]) -> Result<(), String> {
+            Err("it is never read".into())
+        }
+    }
+    let line = mesh("mesh line { tp = 2 }");
+    for text in ["s/tp", "replicated"] {
+        let error = Array::place(&Huge, &["s", "d"], layout(text, &line)).unwrap_err();
+        assert!(matches!(error, ArrayError::OutOfMemory { bytes, .. } if bytes == 1 << 52), "{error}");
+    }
 }
 
 /// Only the pieces that overlap a region are read, and it may lie across them.

@@ -28,6 +28,13 @@ pub enum ArrayError {
     Type(Diagnostics),
     /// More bytes than memory can hold.
     TooLarge,
+    /// The pieces need more memory than there is.
+    OutOfMemory {
+        /// Bytes of all pieces.
+        bytes: u64,
+        /// How many there are.
+        available: u64,
+    },
     /// A device of the mesh is given no piece.
     NoPiece(DeviceId),
     /// A device is given two pieces.
@@ -87,6 +94,9 @@ impl fmt::Display for ArrayError {
             ArrayError::RunningStep => f.write_str("the layout names the running step of a loop"),
             ArrayError::Type(found) => write!(f, "{found}"),
             ArrayError::TooLarge => f.write_str("the array has more bytes than memory can hold"),
+            ArrayError::OutOfMemory { bytes, available } => {
+                write!(f, "the pieces need {bytes} bytes, but there are {available} bytes in all")
+            }
             ArrayError::NoPiece(device) => write!(f, "no piece is given for {device}"),
             ArrayError::PieceTwice(device) => write!(f, "two pieces are given for {device}"),
             ArrayError::NotInMesh { device, mesh } => {

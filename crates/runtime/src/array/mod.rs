@@ -27,6 +27,7 @@ pub(crate) use fill::Holds;
 pub(crate) use gather::Gather;
 pub use ty::ArrayType;
 
+use crate::memory;
 use crate::tensor::{AlignedBytes, ArraySource, Tensor};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Id;
@@ -69,6 +70,12 @@ impl Array {
         }
         let dims: Vec<(&str, u64)> = dims.iter().copied().zip(shape.iter().copied()).collect();
         let ty = ArrayType::new(source.dtype(), &dims, layout)?;
+        match (piece_bytes(&ty), memory::available()) {
+            (bytes, Some(available)) if bytes > available => {
+                return Err(ArrayError::OutOfMemory { bytes, available });
+            }
+            _ => {}
+        }
         Array::try_filled(ty, |ty, device, out| {
             let holds = Holds::of(ty, device).expect("only devices of the mesh are filled");
             holds.fill(ty, source, out).map_err(ArrayError::Read)
@@ -143,6 +150,16 @@ impl Array {
     pub(crate) fn bytes_of(&self, device: DeviceId) -> &[u8] {
         self.piece(device).expect("a device of the mesh holds a piece").bytes()
     }
+}
+
+/// Bytes of all pieces, those that devices share once.
+fn piece_bytes(ty: &ArrayType) -> u64 {
+    let devices = ty.layout().mesh().devices().filter(|&device| ty.first_holder(device) == device);
+    let bytes = |device| {
+        let shape = ty.piece_shape(device).unwrap_or_default();
+        shape.into_iter().fold(ty.stored_dtype().size(), u64::saturating_mul)
+    };
+    devices.map(bytes).fold(0, u64::saturating_add)
 }
 
 fn no_pieces(ty: &ArrayType) -> Vec<Option<Arc<Tensor>>> {

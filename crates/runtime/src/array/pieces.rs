@@ -5,6 +5,7 @@ use crate::tensor::Tensor;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::layout::{Factor, Layout};
 use shardweave_compiler::mesh::{DeviceId, Mesh};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Array {
@@ -52,9 +53,10 @@ impl Array {
         let unknown = |what, name: &str| ArrayError::Unknown { what, name: name.into() };
         let along = mesh.axis(axis).ok_or_else(|| unknown("axis", axis))?;
         let dim = dims.iter().position(|dim| *dim == cut).ok_or_else(|| unknown("dim", cut))?;
-        let first = mesh.device_at(0);
-        let piece = pieces.iter().find(|(device, _)| *device == first);
-        let (_, piece) = piece.ok_or(ArrayError::NoPiece(first))?;
+        let given: BTreeMap<DeviceId, &Tensor> =
+            pieces.iter().map(|(device, piece)| (*device, piece)).collect();
+        let of = |device| given.get(&device).copied().ok_or(ArrayError::NoPiece(device));
+        let piece = of(mesh.device_at(0))?;
         let (dtype, mut shape) = (piece.dtype(), piece.shape().to_vec());
         if shape.len() != dims.len() {
             return Err(ArrayError::Names { named: dims.len(), shape });
@@ -62,10 +64,8 @@ impl Array {
         let mut sizes = Vec::new();
         for coords in mesh.coords_over(&[along]) {
             let device = mesh.device_at(mesh.place(&coords));
-            let piece = pieces.iter().find(|(given, _)| *given == device);
-            let (_, piece) = piece.ok_or(ArrayError::NoPiece(device))?;
             // A piece with too few dims is told below, with what is expected of it.
-            sizes.push(piece.shape().get(dim).copied().unwrap_or(0));
+            sizes.push(of(device)?.shape().get(dim).copied().unwrap_or(0));
         }
         let sum = sizes.iter().try_fold(0_u64, |sum, &size| sum.checked_add(size));
         shape[dim] = sum.ok_or(ArrayError::TooLarge)?;

@@ -22,7 +22,7 @@ impl Inputs {
     }
 
     /// The same with one more array: a [`Tensor`], a file's, a placed [`Array`](crate::array::Array), or any
-    /// other source.
+    /// other source. Dims go by their order, whatever the array calls them.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, array: impl ArraySource + 'static) -> Inputs {
         self.insert(name, Arc::new(array));
