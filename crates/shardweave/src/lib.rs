@@ -75,6 +75,7 @@
 //!
 //! The folder `examples` of this crate has a linear layer, a loop that serves requests, and arrays without a
 //! program. What is not at the root is in the crates below: [`compiler`] plans and is pure, [`runtime`] runs.
+#![forbid(unsafe_code)]
 
 pub use shardweave_compiler as compiler;
 pub use shardweave_runtime as runtime;

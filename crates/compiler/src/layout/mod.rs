@@ -195,10 +195,13 @@ impl Layout {
         Layout::new(self.mesh.clone(), self.cuts.clone(), partial)
     }
 
-    /// Applies a change to every factor (a factor may become none or several).
-    pub fn map_factors(&self, mut change: impl FnMut(usize, &Factor) -> Vec<Factor>) -> Layout {
-        let cuts = self.cuts.iter().enumerate();
-        let cuts = cuts.map(|(dim, factors)| factors.iter().flat_map(|f| change(dim, f)).collect()).collect();
+    /// The layout with every running step taken as all steps together.
+    pub fn all_steps(&self) -> Layout {
+        let all = |factor: &Factor| match factor {
+            Factor::Step(count, _) => Factor::Stream(Steps::Count(*count)),
+            other => other.clone(),
+        };
+        let cuts = self.cuts.iter().map(|factors| factors.iter().map(all).collect()).collect();
         Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
     }
 

@@ -100,4 +100,46 @@ mod tests {
         assert_eq!(steps(2, |tp| vec![Factor::Sizes(tp, [4, 3].into()), stream(3)], 7), 3);
         assert_eq!(steps(2, |tp| vec![Factor::Axis(tp), stream(3)], 0), 1);
     }
+
+    /// All lists of up to three of these factors, each mesh axis at most once, on `a = 2, b = 3`.
+    fn lists() -> Vec<Cuts> {
+        let (a, b) = (crate::mesh::AxisId::new(0), crate::mesh::AxisId::new(1));
+        let factors = [
+            Factor::Axis(a),
+            Factor::Axis(b),
+            Factor::Local(2),
+            Factor::Stream(Steps::Count(2)),
+            Factor::Stream(Steps::Count(4)),
+        ];
+        let longer = |list: &Cuts| -> Vec<Cuts> {
+            let fits = |factor: &&Factor| factor.axis().is_none() || !list.contains(factor);
+            factors.iter().filter(fits).map(|f| list.iter().chain([f]).cloned().collect()).collect()
+        };
+        let one = longer(&Cuts::new());
+        let two: Vec<Cuts> = one.iter().flat_map(longer).collect();
+        let three: Vec<Cuts> = two.iter().flat_map(longer).collect();
+        [one, two, three].concat()
+    }
+
+    #[test]
+    fn the_steps_are_those_at_which_some_device_holds_something() {
+        let mesh = Arc::new(Mesh::new("m", [("a".into(), 2), ("b".into(), 3)], None).expect("a mesh"));
+        let mut compared = 0;
+        for cuts in lists() {
+            let layout = Layout::new(mesh.clone(), vec![cuts.clone()], Vec::new()).expect("each axis once");
+            for size in 0..14 {
+                let streams = layout.streams(&[size]);
+                let [stream] = streams[..] else { continue };
+                let stepped = layout.at_step(&[size], 0);
+                let holds = |step: &u64| {
+                    let pieces = super::super::DimCuts::new(&stepped, 0, size, &[*step]);
+                    pieces.pieces().iter().any(|piece| piece.count() > 0)
+                };
+                let held: Vec<u64> = (0..stream.blocks).filter(holds).collect();
+                assert_eq!(held, (0..stream.steps).collect::<Vec<_>>(), "{cuts:?} of {size}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 500, "{compared} layouts have one stream");
+    }
 }

@@ -23,7 +23,7 @@ mod parts;
 mod traffic;
 
 pub use exchange::Exchange;
-pub use traffic::{Traffic, all_steps_of};
+pub use traffic::Traffic;
 
 use crate::dtype::Combine;
 use crate::instr::TensorType;

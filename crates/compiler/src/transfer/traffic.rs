@@ -3,7 +3,7 @@
 use super::across::across_grids;
 use super::one_grid::{all_reduce, on_one_grid};
 use crate::instr::{Kind, TensorType};
-use crate::layout::{Factor, Layout, StepId, Steps};
+use crate::layout::StepId;
 
 /// What a whole move sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,15 +86,5 @@ impl Traffic {
 
 /// The same type with every running step taken as all steps together.
 fn all_steps(ty: &TensorType) -> TensorType {
-    TensorType { layout: all_steps_of(&ty.layout), ..ty.clone() }
-}
-
-/// A layout with every running step taken as all steps together.
-pub fn all_steps_of(layout: &Layout) -> Layout {
-    layout.map_factors(|_, factor| {
-        vec![match factor {
-            Factor::Step(count, _) => Factor::Stream(Steps::Count(*count)),
-            other => other.clone(),
-        }]
-    })
+    TensorType { layout: ty.layout.all_steps(), ..ty.clone() }
 }

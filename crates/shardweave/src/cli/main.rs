@@ -4,6 +4,7 @@
 //!  args ─▶ parse_bytes ─▶ choose ─▶ bind ─▶ compile ─▶ Session          commands/
 //!               └───────────┴────────┴────────┴──────────┴──▶ Diagnostics ─▶ render, exit
 //! ```
+#![forbid(unsafe_code)]
 
 mod args;
 mod bind;

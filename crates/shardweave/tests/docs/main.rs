@@ -13,6 +13,7 @@
 //! `BLESS=1` writes what comes out into the documents. Times in milliseconds and errors of floating
 //! point are not compared, and not blessed where nothing else differs.
 
+mod architecture;
 mod console;
 mod flags;
 mod markdown;
