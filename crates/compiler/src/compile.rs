@@ -2,7 +2,7 @@
 
 use crate::cost::Cost;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
-use crate::host::HostProgram;
+use crate::host::Verified;
 use crate::local::LocalProgram;
 use crate::placement::{Placement, verify_sizes};
 use crate::program::{Program, Sizes};
@@ -32,7 +32,7 @@ pub struct Plan {
     /// One device's view.
     pub local: LocalProgram,
     /// The verified program that runs.
-    pub host: HostProgram,
+    pub host: Verified,
     /// The explanation.
     pub report: Report,
 }

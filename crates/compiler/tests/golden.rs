@@ -117,7 +117,7 @@ fn examples_are_planned_as_before() {
         for (name, plan) in plans(&file) {
             let (local, host) = (plan.local.to_string(), plan.host.to_string());
             assert_eq!(parse_local(&local).as_ref(), Ok(&plan.local), "{name}");
-            assert_eq!(parse_host(&host).as_ref(), Ok(&plan.host), "{name}");
+            assert_eq!(parse_host(&host).as_ref(), Ok(&*plan.host), "{name}");
             golden.check(&format!("examples/{name}.local"), &local);
             golden.check(&format!("examples/{name}.host"), &host);
         }

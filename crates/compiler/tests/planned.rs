@@ -143,7 +143,7 @@ fn random_placements_give_verified_programs_that_read_back() {
         };
         let (local, host) = (plan.local.to_string(), plan.host.to_string());
         assert_eq!(parse_local(&local).as_ref(), Ok(&plan.local), "seed {seed}");
-        assert_eq!(parse_host(&host).as_ref(), Ok(&plan.host), "seed {seed}");
+        assert_eq!(parse_host(&host).as_ref(), Ok(&*plan.host), "seed {seed}");
         assert!(peak_bytes(&plan.host) <= plan.host.arena, "seed {seed}");
     }
 }

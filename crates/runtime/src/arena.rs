@@ -6,9 +6,9 @@
 //!
 //! 1. **Bounds.** [`instantiate`](crate::instantiate) checks that every region of every task lies in the
 //!    arena; regions are checked again here.
-//! 2. **The verifier.** A session runs only programs that [`verify`](shardweave_compiler::host::verify)
-//!    has proved: no two buffers alive at a time share bytes, and whatever two streams touch is ordered
-//!    by an event unless both only read.
+//! 2. **The verifier.** A session runs only [`Verified`](shardweave_compiler::host::Verified) programs:
+//!    no two buffers alive at a time share bytes, and whatever two streams touch is ordered by an event
+//!    unless both only read.
 //! 3. **The rendezvous.** A device reads a peer's buffer only after the peer has published that it
 //!    arrived at the move, and the peer goes on only after the reader has published that it is done
 //!    ([`Progress`](crate::threads::Progress): release and acquire). All that the peer wrote before

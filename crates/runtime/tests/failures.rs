@@ -3,7 +3,7 @@
 
 mod hand;
 
-use hand::{Hand, counting, mesh, options, session, ty};
+use hand::{BACKENDS, Hand, counting, mesh, options, session, ty, verified};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{Action, HostProgram};
 use shardweave_compiler::id::Id;
@@ -85,7 +85,7 @@ fn assert_right(session: &mut Session, told: &str) {
 
 /// Every backend with every arrangement of streams.
 fn arrangements() -> impl Iterator<Item = (Backend, Streams)> {
-    Backend::ALL.into_iter().flat_map(|backend| [(backend, Streams::Merged), (backend, Streams::Apart)])
+    BACKENDS.into_iter().flat_map(|backend| [(backend, Streams::Merged), (backend, Streams::Apart)])
 }
 
 /// What to do at which device and part of an instruction.
@@ -268,7 +268,7 @@ fn sh9_a_session_runs_a_hundred_times_with_new_inputs() {
 #[test]
 fn cf5_inputs_that_do_not_fit_are_errors() {
     let host = everything(2);
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         let mut session = session(&host, options(backend));
         let error = |session: &mut Session, inputs: &Inputs| session.run(inputs).unwrap_err();
         assert_eq!(session.execute(), Err(RunError::NotReady(NotReady::Inputs)));
@@ -312,7 +312,7 @@ impl shardweave_runtime::tensor::ArraySource for Bad {
 
 #[test]
 fn a_source_that_cannot_be_read_is_an_error() {
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         let mut session = session(&everything(3), options(backend));
         for (bad, reason) in [
             (Bad::Fails("the disk is gone"), "the disk is gone"),
@@ -334,9 +334,12 @@ fn a_source_that_cannot_be_read_is_an_error() {
 #[test]
 fn what_cannot_fit_is_refused_before_anything_runs() {
     let host = everything(3);
-    let error = Session::from_host(&host, SessionOptions { memory: Some(1000), ..SessionOptions::default() })
-        .err()
-        .unwrap();
+    let error = Session::from_host(
+        &verified(&host),
+        SessionOptions { memory: Some(1000), ..SessionOptions::default() },
+    )
+    .err()
+    .unwrap();
     let RunError::OutOfMemory { per_device, devices, available } = error else { panic!("{error}") };
     assert_eq!((per_device, devices, available), (host.arena, 3, Some(1000)));
     // More than any machine has.
@@ -345,7 +348,7 @@ fn what_cannot_fit_is_refused_before_anything_runs() {
         let mut hand = Hand::new();
         let x = hand.input("x", ty(DType::F32, &[("n", size)], "n/tp", &home, &[]));
         hand.program_output("x", x);
-        let error = Session::from_host(&hand.finish(), SessionOptions::default()).err().unwrap();
+        let error = Session::from_host(&verified(&hand.finish()), SessionOptions::default()).err().unwrap();
         assert!(matches!(error, RunError::OutOfMemory { .. } | RunError::TooLarge(_)), "{error}");
     }
 }
@@ -379,7 +382,7 @@ fn numbers_take_the_type_of_what_they_meet() {
     let chosen = hand.output("chosen", ty(DType::I32, &[("n", 3)], "n/tp", &home, &[]));
     hand.push(hand.computed(Op::Where, &[Value(less), two, Value(x)], chosen, "n/tp", &home));
     let host = hand.finish();
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         let inputs = Inputs::new().with("x", Tensor::from_elements(&[3], &[1, 2, 7]));
         let outputs = session(&host, options(backend)).run(&inputs).unwrap();
         assert_eq!(outputs.get("less").unwrap().bytes(), [1, 0, 0]);

@@ -3,10 +3,9 @@
 
 mod hand;
 
-use hand::{Hand, Watched, counting, mesh, run, ty};
+use hand::{BACKENDS, Hand, Watched, counting, mesh, run, ty};
 use safetensors::tensor::{Dtype, TensorView};
 use shardweave_compiler::dtype::DType;
-use shardweave_runtime::execute::Backend;
 use shardweave_runtime::files::TensorFile;
 use shardweave_runtime::session::Inputs;
 use std::sync::Arc;
@@ -37,7 +36,7 @@ fn sj1_only_the_elements_of_a_piece_are_read() {
         let w = hand.input("w", ty(DType::F32, &[("r", 6), ("c", 5), ("d", 4)], layout, &home, &[]));
         hand.program_output("w", w);
         let host = hand.finish();
-        for backend in Backend::ALL {
+        for backend in BACKENDS {
             let array = file.tensor("w").expect("it can be read").expect("it is there");
             let watched = Arc::new(Watched::new(array));
             let mut inputs = Inputs::new();

@@ -3,7 +3,7 @@
 
 mod hand;
 
-use hand::{Hand, counting, mesh, options, session, ty};
+use hand::{BACKENDS, Hand, counting, mesh, options, session, ty};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::Action;
 use shardweave_compiler::id::Id;
@@ -11,7 +11,6 @@ use shardweave_compiler::instr::{Kind, TensorType};
 use shardweave_compiler::layout::StepId;
 use shardweave_compiler::mesh::Mesh;
 use shardweave_compiler::transfer::{Traffic, reduced_axes};
-use shardweave_runtime::execute::Backend;
 use shardweave_runtime::session::Inputs;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ fn check(source: &TensorType, target: &TensorType) -> Kind {
     let array = counting(source.dtype, &source.sizes());
     let inputs = Inputs::new().with("x", array.clone());
     let traffic = Traffic::of(source, target);
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         let told = format!("{backend:?} {} {source:?} -> {target:?}", traffic.kind.name());
         let mut session = session(&host, options(backend));
         let outputs = session.run(&inputs).unwrap_or_else(|error| panic!("{told}: {error}"));
@@ -208,7 +207,7 @@ fn check_steps(steps: u64, from: &TensorType, block: &TensorType, to: &TensorTyp
     hand.repeat(0, steps, vec![Action::Alloc(piece), bring, moved, Action::Free(piece)]);
     let host = hand.finish();
     let array = counting(DType::I32, &from.sizes());
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         let told = format!("{backend:?}, {steps} steps, {block:?} -> {to:?}");
         let mut session = session(&host, options(backend));
         let outputs = session.run(&Inputs::new().with("x", array.clone())).unwrap();

@@ -4,7 +4,7 @@
 mod hand;
 
 use half::bf16;
-use hand::{Hand, Watched, counting, mesh, options, run, session, ty};
+use hand::{BACKENDS, Hand, Watched, counting, mesh, options, run, session, ty};
 use shardweave_compiler::dtype::{DType, Number};
 use shardweave_compiler::host::{Action, HostProgram};
 use shardweave_compiler::instr::Arg::{self, Value};
@@ -51,7 +51,7 @@ fn products_of_integers_are_exact_on_any_number_of_devices() {
                 .with("w", Tensor::from_elements(&[n, k], &w));
             for target in ["replicated", "m/tp", "n/tp", "partial(tp)"] {
                 let host = row_parallel(DType::F32, (m, k, n), devices, target);
-                for backend in Backend::ALL {
+                for backend in BACKENDS {
                     let outputs = run(&host, backend, &inputs);
                     let found = outputs.get("y").unwrap();
                     assert_eq!(found.elements::<f32>(), y, "{devices} devices, [{m}, {k}, {n}] to {target}");
@@ -75,7 +75,7 @@ fn sums_of_floats_have_one_order() {
         let mut found: Vec<Vec<u8>> = Vec::new();
         for target in ["replicated", "m/tp", "n/tp", "partial(tp)"] {
             let host = row_parallel(DType::F32, (m, k, n), devices, target);
-            for backend in Backend::ALL {
+            for backend in BACKENDS {
                 let mut session = session(&host, options(backend));
                 for _ in 0..5 {
                     found.push(session.run(&inputs).unwrap().get("y").unwrap().bytes().to_vec());
@@ -99,7 +99,7 @@ fn half_types_are_added_wide_and_rounded_once() {
             .with("w", Tensor::from_elements(&[1, devices], &vec![bf16::ONE; devices as usize]));
         for target in ["replicated", "m/tp"] {
             let host = row_parallel(DType::Bf16, (1, devices, 1), devices, target);
-            for backend in Backend::ALL {
+            for backend in BACKENDS {
                 let outputs = run(&host, backend, &inputs);
                 assert_eq!(outputs.get("y").unwrap().elements::<bf16>(), [bf16::from_f32(sum)]);
             }
@@ -137,7 +137,7 @@ fn every_operator_combines_over_two_axes() {
             let y = hand.output("y", ty(DType::I32, &[("c", 5)], &target, &home, &[]));
             hand.push(hand.moved(parts, y));
             let host = hand.finish();
-            for backend in Backend::ALL {
+            for backend in BACKENDS {
                 let outputs = run(&host, backend, &inputs);
                 assert_eq!(outputs.get("y").unwrap().elements::<i32>(), expected, "{reduce:?} to {target}");
             }
@@ -156,7 +156,7 @@ fn partial_over_two_axes_with_two_operators() {
             hand.program_output("x", x);
             let host = hand.finish();
             let x = counting(dtype, &[4]);
-            for backend in Backend::ALL {
+            for backend in BACKENDS {
                 let outputs = run(&host, backend, &Inputs::new().with("x", x.clone()));
                 assert_eq!(outputs.get("x").unwrap().bytes(), x.bytes(), "{dtype} {layout}");
             }
@@ -203,7 +203,7 @@ fn loops_do_one_block_a_step() {
         let inputs = Inputs::new()
             .with("x", Tensor::from_elements(&[rows, 3], &x))
             .with("w", Tensor::from_elements(&[4, 3], &w));
-        for backend in Backend::ALL {
+        for backend in BACKENDS {
             let outputs = run(&streamed(steps, rows), backend, &inputs);
             assert_eq!(outputs.get("y").unwrap().elements::<f32>(), expected, "{rows} rows in {steps} steps");
         }
@@ -238,7 +238,7 @@ fn streams_run_beside_each_other_and_meet_at_events() {
     let host = hand.finish();
     let inputs = Inputs::new().with("x", counting(DType::I64, &[6, 2]));
     let expected: Vec<i64> = (0..12).map(|i| i * 81).collect();
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         for streams in [Streams::Merged, Streams::Apart] {
             let mut session = session(&host, SessionOptions { streams: Some(streams), ..options(backend) });
             for _ in 0..20 {
@@ -254,7 +254,7 @@ fn times_of_all_devices_are_recorded_in_order() {
     let host = row_parallel(DType::F32, (8, 8, 8), 3, "replicated");
     let inputs =
         Inputs::new().with("x", counting(DType::F32, &[8, 8])).with("w", counting(DType::F32, &[8, 8]));
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         let mut session = session(&host, SessionOptions { record: Record::Times, ..options(backend) });
         session.run(&inputs).unwrap();
         let events = &session.recording().events;
@@ -294,7 +294,7 @@ fn inputs_are_read_piece_by_piece() {
     let y = hand.output("y", ty(DType::F32, &[("r", 5)], "r/tp", &home, &[]));
     hand.push(hand.computed(Op::Map(Map::Neg), &[Value(x)], y, "r/tp", &home));
     let host = hand.finish();
-    for backend in Backend::ALL {
+    for backend in BACKENDS {
         let watched = Arc::new(Watched::new(counting(DType::F32, &[5])));
         let mut inputs = Inputs::new();
         inputs.insert("x", watched.clone());

@@ -21,7 +21,7 @@ pub fn check(program: &Program, placement: Option<&Placement>, plan: &Plan) -> R
     }
     let text = plan.host.to_string();
     match parse_host(&text) {
-        Ok(read) if read == plan.host => same_text("the host program", &text, &read.to_string()),
+        Ok(read) if read == *plan.host => same_text("the host program", &text, &read.to_string()),
         Ok(read) => Err(format!("the host program reads back as another:\n{text}\n{read}")),
         Err(mistakes) => Err(format!("the host program does not read back: {mistakes}\n{text}")),
     }

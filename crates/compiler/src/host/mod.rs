@@ -33,11 +33,13 @@
 mod meshes;
 mod parse;
 mod print;
+mod verified;
 mod verify;
 
 pub use crate::instr::Fault;
 pub use meshes::MeshPairs;
 pub use parse::parse_host;
+pub use verified::Verified;
 pub use verify::verify;
 
 use crate::id::{Table, id};

@@ -36,27 +36,63 @@ impl Layout {
 /// The indices of one dim that are held at a place.
 fn held(factors: &[Factor], mesh: &Mesh, size: u64, place: Place<'_>) -> IndexSet {
     let mut blocks = vec![(0, size)];
-    // Blocks that nothing cuts any more join again: they need not be made.
-    let stays = |factor: &Factor| matches!(factor, Factor::Local(_) | Factor::Stream(_));
-    let last = factors.iter().rposition(|factor| !stays(factor));
-    for factor in &factors[..last.map_or(0, |last| last + 1)] {
-        blocks = match factor {
-            Factor::Axis(axis) => pick(&blocks, mesh.size(*axis), place.coords.along(*axis)),
-            Factor::Step(count, step) => pick(&blocks, *count, place.steps[step.index()]),
-            Factor::Sizes(axis, sizes) => {
-                let coord = place.coords.along(*axis) as usize;
-                let before = sizes[..coord].iter().copied().fold(0, u64::saturating_add);
-                let clip = |block: (u64, u64), n: u64| block.0.saturating_add(n).min(block.1);
-                blocks
-                    .iter()
-                    .map(|&b| (clip(b, before), clip(b, before.saturating_add(sizes[coord]))))
-                    .collect()
-            }
-            Factor::Local(count) => split(&blocks, *count),
-            Factor::Stream(steps) => split(&blocks, steps.count(size)),
+    for cut in Cut::all(factors, mesh, size) {
+        blocks = match &cut {
+            Cut::Axis(axis, _) | Cut::Sizes(axis, _) => cut.of(&blocks, place.coords.along(*axis)),
+            Cut::Step(_, step) => cut.of(&blocks, place.steps[*step]),
+            Cut::Blocks(_) => cut.of(&blocks, 0),
         };
     }
     IndexSet::from_blocks(blocks)
+}
+
+/// A factor ready to be evaluated at many coordinates or steps.
+enum Cut {
+    /// The ceil piece of a coordinate of an axis of this length.
+    Axis(AxisId, u64),
+    /// The given piece of a coordinate; where each starts, and the end of the last.
+    Sizes(AxisId, Vec<u64>),
+    /// The ceil piece of the running step of a counter, of so many.
+    Step(u64, usize),
+    /// All of so many ceil pieces.
+    Blocks(u64),
+}
+
+impl Cut {
+    /// The factors, but for those after the last that picks: blocks that nothing cuts any more join again,
+    /// so they need not be made.
+    fn all(factors: &[Factor], mesh: &Mesh, size: u64) -> Vec<Cut> {
+        let stays = |factor: &Factor| matches!(factor, Factor::Local(_) | Factor::Stream(_));
+        let last = factors.iter().rposition(|factor| !stays(factor));
+        let cut = |factor: &Factor| match factor {
+            Factor::Axis(axis) => Cut::Axis(*axis, mesh.size(*axis)),
+            Factor::Sizes(axis, sizes) => {
+                let mut starts = vec![0];
+                starts.extend(sizes.iter().scan(0, |end: &mut u64, &size| {
+                    *end = end.saturating_add(size);
+                    Some(*end)
+                }));
+                Cut::Sizes(*axis, starts)
+            }
+            Factor::Step(count, step) => Cut::Step(*count, step.index()),
+            Factor::Local(count) => Cut::Blocks(*count),
+            Factor::Stream(steps) => Cut::Blocks(steps.count(size)),
+        };
+        factors[..last.map_or(0, |last| last + 1)].iter().map(cut).collect()
+    }
+
+    /// What is held of blocks at a coordinate of the cut's axis, or a step of its counter.
+    fn of(&self, blocks: &[(u64, u64)], at: u64) -> Vec<(u64, u64)> {
+        match self {
+            Cut::Axis(_, count) | Cut::Step(count, _) => pick(blocks, *count, at),
+            Cut::Sizes(_, starts) => {
+                let clip = |block: &(u64, u64), n: u64| block.0.saturating_add(n).min(block.1);
+                let (start, end) = (starts[at as usize], starts[at as usize + 1]);
+                blocks.iter().map(|block| (clip(block, start), clip(block, end))).collect()
+            }
+            Cut::Blocks(count) => split(blocks, *count),
+        }
+    }
 }
 
 /// The `index`th of `count` ceil pieces of every block.
@@ -94,11 +130,20 @@ impl DimCuts {
 
     /// All pieces that factors on a mesh make of a dim.
     pub fn of(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[u64]) -> DimCuts {
-        let axes: Vec<AxisId> = factors.iter().filter_map(Factor::axis).collect();
-        let pieces =
-            mesh.coords_over(&axes).map(|coords| held(factors, mesh, size, Place { coords: &coords, steps }));
-        let pieces = pieces.collect();
-        DimCuts { axes: axes.iter().map(|&axis| (axis, mesh.size(axis))).collect(), pieces }
+        let axes = factors.iter().filter_map(Factor::axis).map(|axis| (axis, mesh.size(axis))).collect();
+        // Factor by factor, the pieces of each coordinate side by side: what comes before is cut once.
+        let mut pieces = vec![vec![(0, size)]];
+        for cut in &Cut::all(factors, mesh, size) {
+            let coords = match cut {
+                Cut::Axis(axis, _) | Cut::Sizes(axis, _) => 0..mesh.size(*axis),
+                Cut::Step(_, step) => steps[*step]..steps[*step] + 1,
+                Cut::Blocks(_) => 0..1,
+            };
+            let cuts =
+                |blocks: &Vec<(u64, u64)>| coords.clone().map(|at| cut.of(blocks, at)).collect::<Vec<_>>();
+            pieces = pieces.iter().flat_map(cuts).collect();
+        }
+        DimCuts { axes, pieces: pieces.into_iter().map(IndexSet::from_blocks).collect() }
     }
 
     /// The pieces of a window of the dim.

@@ -192,6 +192,13 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
             other => other.clone(),
         });
     }
+    // Before any index set is made: a part outside a cut one, however large, is that many blocks.
+    let total = parts.iter().map(|part| part.size).fold(1, u64::saturating_mul);
+    let stays = merged.iter().filter(|factor| factor.axis().is_none());
+    let blocks = stays.map(|factor| count(factor, mesh, total)).fold(1, u64::saturating_mul);
+    if blocks > MOST_BLOCKS {
+        return None;
+    }
     holds_at_every_step(&merged, parts, mesh)?.then_some(merged)
 }
 

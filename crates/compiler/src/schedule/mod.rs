@@ -1,13 +1,12 @@
 //! From one device's view to the program that runs: buffers, streams, events.
 //!
 //! ```text
-//!  LocalProgram ── translate ──▶ HostProgram ── pass ──▶ HostProgram ── pass ──▶ ... ──▶ HostProgram
-//!                                  verify                  verify                           verify
+//!  LocalProgram ── translate ──▶ HostProgram ── pass ──▶ HostProgram ── pass ──▶ ... ── verify ──▶ Verified
 //! ```
 //!
 //! [`translate`] gives a program that is always right: one stream, a place of its own for every buffer.
-//! Each later pass makes it faster or smaller and keeps it right; the verifier proves that after each.
-//! A program that fails is a bug of the pass, which the panic names; it never runs.
+//! Each later pass makes it faster or smaller and keeps it right. The verifier proves the last program;
+//! one that fails is a bug of a pass, which is then looked for and named. It never runs.
 //!
 //! The order of the passes: what cuts work into steps comes before what says how the steps overlap,
 //! that before what puts them on streams, that before the events between streams; places come last,
@@ -22,7 +21,7 @@ pub use peak::peak_bytes;
 pub use translate::translate;
 
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::host::{self, HostProgram};
+use crate::host::{Fault, HostProgram, Verified, verify};
 use crate::local::LocalProgram;
 use std::collections::BTreeSet;
 
@@ -33,7 +32,7 @@ struct Pass {
 }
 
 /// All passes, in the order they run.
-const PASSES: &[Pass] = &[Pass { name: "buffers", run: buffers::place }];
+const PASSES: [Pass; 1] = [Pass { name: "buffers", run: buffers::place }];
 
 /// All buffers together may have so many bytes: offsets and sums then fit in signed 64-bit numbers.
 const MOST_BYTES: u128 = i64::MAX as u128;
@@ -43,14 +42,12 @@ const MOST_BYTES: u128 = i64::MAX as u128;
 ///
 /// # Panics
 /// If a pass breaks an invariant of the host form: a bug, named with its pass.
-pub fn run(local: &LocalProgram, constants: &BTreeSet<String>) -> Result<HostProgram, Diagnostics> {
-    run_watched(local, constants, &mut |_, _| {})
+pub fn run(local: &LocalProgram, constants: &BTreeSet<String>) -> Result<Verified, Diagnostics> {
+    let program = run_watched(local, constants, &mut |_, _| {})?;
+    Ok(Verified::new(program).unwrap_or_else(|fault| blame(local, constants, &fault)))
 }
 
-/// The same; `watch` is shown the program after each pass, with the pass's name.
-///
-/// # Panics
-/// As [`run`].
+/// The same without proof; `watch` is shown the program after each pass, with the pass's name.
 pub fn run_watched(
     local: &LocalProgram,
     constants: &BTreeSet<String>,
@@ -61,19 +58,23 @@ pub fn run_watched(
         let message = format!("the pieces of one device have {bytes} bytes together, more than 2^63");
         return Err(Diagnostic::general(Code::TooLarge, message).into());
     }
-    let mut program = proved("translate", translate(local, constants), watch);
-    for pass in PASSES {
-        program = proved(pass.name, (pass.run)(program), watch);
+    let mut program = translate(local, constants);
+    watch("translate", &program);
+    for pass in &PASSES {
+        program = (pass.run)(program);
+        watch(pass.name, &program);
     }
     Ok(program)
 }
 
-fn proved(
-    pass: &'static str,
-    program: HostProgram,
-    watch: &mut dyn FnMut(&'static str, &HostProgram),
-) -> HostProgram {
-    host::verify(&program).unwrap_or_else(|fault| panic!("schedule, pass `{pass}`: {fault}"));
-    watch(pass, &program);
-    program
+/// Panics with the first pass whose program is wrong; `last` is what is wrong with the last one.
+fn blame(local: &LocalProgram, constants: &BTreeSet<String>, last: &Fault) -> ! {
+    let mut first = None;
+    let _ = run_watched(local, constants, &mut |pass, program| {
+        first = first.take().or_else(|| verify(program).err().map(|fault| (pass, fault)));
+    });
+    match first {
+        Some((pass, fault)) => panic!("schedule, pass `{pass}`: {fault}"),
+        None => panic!("schedule: {last}, but not when it is run again"),
+    }
 }

@@ -313,13 +313,27 @@ impl Sends {
             .map(|&axis| (axis, mesh.size(axis)))
             .collect();
         let combinations = agree.iter().map(|&(_, size)| size).product::<u64>() as usize;
+        let cells: Vec<usize> = mesh.coords_over(&axes).map(|coords| Sends::index(&agree, &coords)).collect();
+        // The target's pieces are disjoint, so its runs in order say of every stretch who wants it. Each
+        // source piece looks up its own runs: no two pieces are compared that do not meet.
+        let runs = target.pieces().iter().enumerate();
+        let mut runs: Vec<(u64, u64, usize)> = runs
+            .flat_map(|(piece, set)| set.intervals().iter().map(move |run| (run.0, run.1, piece)))
+            .collect();
+        runs.sort_unstable();
         let needed = source.pieces().iter().map(|held| {
+            let mut shared: BTreeMap<usize, u64> = BTreeMap::new();
+            for &(start, end) in held.intervals() {
+                let first = runs.partition_point(|run| run.1 <= start);
+                for &(from, to, piece) in runs[first..].iter().take_while(|run| run.0 < end) {
+                    *shared.entry(piece).or_insert(0) += to.min(end) - from.max(start);
+                }
+            }
             let mut row = vec![(0, 0); combinations];
-            for (coords, wanted) in mesh.coords_over(&axes).zip(target.pieces()) {
-                let cell = &mut row[Sends::index(&agree, &coords)];
-                let shared = held.shared(wanted);
-                cell.0 += shared;
-                cell.1 += u64::from(shared > 0);
+            for (piece, elements) in shared {
+                let cell = &mut row[cells[piece]];
+                cell.0 += elements;
+                cell.1 += 1;
             }
             row
         });

@@ -47,11 +47,6 @@ pub enum Backend {
     Lockstep,
 }
 
-impl Backend {
-    /// Every backend; tests hold each against the same answers.
-    pub const ALL: [Backend; 2] = [Backend::Threads, Backend::Lockstep];
-}
-
 /// Is told of everything that a device is about to do, and may delay or refuse it. For tests of what
 /// happens when devices are late or fail.
 pub trait Probe: Send + Sync {

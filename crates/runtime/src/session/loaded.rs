@@ -4,7 +4,7 @@ use crate::array::{ArrayType, Gather, Holds};
 use crate::execute::RunError;
 use crate::instantiate::{Buffers, Held, InstantiateError, Steps, Streams, Tasks, instantiate};
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::host::{Action, Buffer, BufferId, HostInstr, HostProgram, Role, verify};
+use shardweave_compiler::host::{Action, Buffer, BufferId, HostInstr, HostProgram, Role, Verified};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::IndexSet;
@@ -64,9 +64,8 @@ pub(crate) struct Drain {
 pub(crate) type DTypeOf<'a> = &'a dyn Fn(&str) -> Option<DType>;
 
 impl Loaded {
-    /// Verifies a program and makes it ready.
-    pub fn new(host: &HostProgram, streams: Streams, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
-        verify(host).map_err(|fault| RunError::Broken(format!("{fault}")))?;
+    /// Makes a program ready.
+    pub fn new(host: &Verified, streams: Streams, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
         let tasks = instantiate(host, streams).map_err(RunError::from)?;
         let buffers = Buffers::new(host)?;
         let written = written_buffers(&host.body);

@@ -37,7 +37,7 @@ use bind::Binding;
 use loaded::{AfterRun, Feed, Loaded};
 use plans::{Plans, Ready};
 use shardweave_compiler::compile::Plan;
-use shardweave_compiler::host::{HostProgram, Role};
+use shardweave_compiler::host::{Role, Verified};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::placement::Placement;
@@ -97,9 +97,9 @@ impl Session {
         Session::given(ready, options)
     }
 
-    /// A session for a host program, which is verified first. Inputs and outputs have the types that
+    /// A session for a host program. Inputs and outputs have the types that
     /// are stored: a partial value of a half type is an `f32` array.
-    pub fn from_host(host: &HostProgram, options: SessionOptions) -> Result<Session, RunError> {
+    pub fn from_host(host: &Verified, options: SessionOptions) -> Result<Session, RunError> {
         let ready = Ready::from_host(host, &options)?;
         Session::given(ready, options)
     }

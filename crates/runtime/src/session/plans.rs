@@ -5,7 +5,7 @@ use super::loaded::{DTypeOf, Loaded};
 use crate::execute::{Backend, NotReady, RunError, Streams};
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::host::HostProgram;
+use shardweave_compiler::host::{HostProgram, Verified};
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes};
 use std::sync::Arc;
@@ -86,13 +86,13 @@ impl Ready {
         Ok(Ready { sizes: Some(plan.sizes.clone()), plan: Some(plan), loaded })
     }
 
-    /// Verifies a host program and makes it ready.
-    pub fn from_host(host: &HostProgram, options: &SessionOptions) -> Result<Ready, RunError> {
+    /// Makes a host program ready.
+    pub fn from_host(host: &Verified, options: &SessionOptions) -> Result<Ready, RunError> {
         Ok(Ready { sizes: None, plan: None, loaded: load(host, options, &|_| None)? })
     }
 }
 
-fn load(host: &HostProgram, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
+fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
     Loaded::new(host, streams(host, options), dtype_of)
 }
 

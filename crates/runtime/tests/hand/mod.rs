@@ -2,7 +2,9 @@
 #![allow(dead_code)] // each test file uses its part
 
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::host::{Action, Buffer, BufferId, EventId, HostInstr, HostProgram, Role, StreamId};
+use shardweave_compiler::host::{
+    Action, Buffer, BufferId, EventId, HostInstr, HostProgram, Role, StreamId, Verified,
+};
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::{Arg, Compute, Move, TensorType};
 use shardweave_compiler::layout::{IndexSet, LayoutScope, Lookup, StepId, Writer, parse_layout, volume};
@@ -179,9 +181,17 @@ pub fn options(backend: Backend) -> SessionOptions {
     SessionOptions { backend, record: Record::Bytes, ..SessionOptions::default() }
 }
 
+/// The backends.
+pub const BACKENDS: [Backend; 2] = [Backend::Threads, Backend::Lockstep];
+
+/// A hand-written program, proved.
+pub fn verified(host: &HostProgram) -> Verified {
+    Verified::new(host.clone()).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
 /// A session on a hand-written program.
 pub fn session(host: &HostProgram, options: SessionOptions) -> Session {
-    Session::from_host(host, options).unwrap_or_else(|error| panic!("{error}"))
+    Session::from_host(&verified(host), options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// One run.

@@ -155,7 +155,7 @@ impl Subject<'_> {
         if plan.host.buffers.len() <= MOST_VALUES {
             forms::check(self.program, self.placement, &plan)?;
         }
-        if self.is_small(&plan) { self.run(behaviour) } else { Ok(()) }
+        if self.is_small(&plan) { self.run(&plan, behaviour) } else { Ok(()) }
     }
 
     /// The values that an output needs: the others may have no sizes.
@@ -192,7 +192,7 @@ impl Subject<'_> {
             && plan.report.flops_per_device <= MOST_FLOPS
     }
 
-    fn run(&self, behaviour: &mut Behaviour) -> Result<(), String> {
+    fn run(&self, plan: &Plan, behaviour: &mut Behaviour) -> Result<(), String> {
         let inputs = self.inputs()?;
         let trial =
             Trial { program: self.program, placement: self.placement, sizes: self.sizes, inputs: &inputs };
@@ -204,7 +204,7 @@ impl Subject<'_> {
             }
         };
         let known = self.needed().filter_map(|id| values.get(id));
-        let ran = match self.is_determined(&inputs, known) {
+        let ran = match self.is_determined(plan, &inputs, known) {
             true => agree(&trial).map(|_| behaviour.did("agrees")),
             false => backends_agree(&trial).map(|_| behaviour.did("backends agree")),
         };
@@ -233,8 +233,10 @@ impl Subject<'_> {
 
     /// Whether no sum of the program can be rounded, so that the reference must be met bit for bit: all
     /// values are whole numbers or rounded once from such, and so small that sums of products stay exact.
+    /// What is rounded before its parts are combined, because a layout says so, is rounded more than once.
     fn is_determined<'v>(
         &self,
+        plan: &Plan,
         inputs: &BTreeMap<ValueId, Tensor>,
         known: impl Iterator<Item = &'v Tensor>,
     ) -> bool {
@@ -243,7 +245,13 @@ impl Subject<'_> {
         let narrowest =
             self.program.values.values().map(|value| limit(value.dtype)).fold(f64::INFINITY, f64::min);
         let terms = self.needed().map(|id| elements(self.program, id, self.sizes)).max();
-        exact.values().all(|&one| one != Exactness::Loose)
+        let once = |(id, one): (ValueId, &Exactness)| match one {
+            Exactness::Whole => true,
+            Exactness::Fraction => !plan.placed.layout(id).is_partial(),
+            Exactness::Loose => false,
+        };
+        let needed = self.program.needed();
+        exact.iter().filter(|(id, _)| needed[*id]).all(once)
             && most * most * terms.unwrap_or(1) as f64 <= narrowest
     }
 }
