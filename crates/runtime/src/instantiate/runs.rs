@@ -57,6 +57,10 @@ impl Runs {
         if runs.iter().zip(source).zip(target).any(|((runs, &s), &t)| outside(runs, s, t)) {
             return None;
         }
+        if runs.iter().any(|runs| runs.iter().all(|run| run.len == 0)) {
+            // Nothing goes; the other dims, of any size, are not walked for it.
+            return Some(Runs { dims: [].into(), inner: [].into() });
+        }
         let unit = usize::try_from(element).ok()?;
         let mut dims: Vec<Dim> = Vec::new();
         let mut inner = vec![Run { source: 0, target: 0, bytes: unit }];
@@ -72,10 +76,6 @@ impl Runs {
             }
             source_stride = bytes(source_stride, source)?;
             target_stride = bytes(target_stride, target)?;
-        }
-        if runs.iter().any(|runs| runs.iter().all(|run| run.len == 0)) {
-            // Nothing goes; the other dims, of any size, are not walked for it.
-            return Some(Runs { dims: [].into(), inner: [].into() });
         }
         dims.reverse();
         Some(Runs { dims: dims.into(), inner: inner.into() })
