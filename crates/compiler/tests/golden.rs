@@ -56,7 +56,7 @@ fn first_difference<'a>(old: &'a str, new: &'a str) -> Option<(usize, (&'a str, 
 #[test]
 fn local_programs_are_scheduled_as_before() {
     let mut golden = Golden::default();
-    for name in ["mlp", "pipelined", "kinds"] {
+    for name in ["mlp", "pipelined", "kinds", "parts"] {
         let text = std::fs::read_to_string(folder("forms").join(format!("{name}.local"))).expect("a form");
         let local = parse_local(&text).unwrap_or_else(|mistakes| panic!("{name}: {mistakes}"));
         let host = schedule::run(&local, &BTreeSet::new()).expect("the program is small");

@@ -21,7 +21,8 @@ pub enum Summary {
     Exponentials,
     /// The sum of the squares.
     Squares,
-    /// How many elements, their mean, and the sum of the squares of their distances from it.
+    /// How many elements, their mean (rounded), the sum of their distances from it, and that of the squares of
+    /// the distances.
     Moments,
     /// The largest element as an integer in the order of the elements (NaN above all), and its index.
     Largest,
@@ -33,7 +34,7 @@ impl Summary {
         match self {
             Summary::Exponentials | Summary::Largest => 2,
             Summary::Squares => 1,
-            Summary::Moments => 3,
+            Summary::Moments => 4,
         }
     }
 
@@ -42,7 +43,9 @@ impl Summary {
         match self {
             Summary::Exponentials => "the largest element and the sum of the exponentials",
             Summary::Squares => "the sum of the squares",
-            Summary::Moments => "the count, the mean and the sum of the squares around it",
+            Summary::Moments => {
+                "the count, the mean and the sums of the distances from it and of their squares"
+            }
             Summary::Largest => "the largest element and its index",
         }
     }

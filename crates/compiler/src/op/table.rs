@@ -462,7 +462,7 @@ pub const FORM_TABLE: &[OpRow] = &[
     floats(of_part(
         Summary::Moments,
         "moments_of_part",
-        "Of the part of a dim: count, mean, and sum of the squares around it.",
+        "Of the part of a dim: count, mean, and the sums of the distances from it and of their squares.",
     )),
     OpRow {
         result: ResultDType::I64,

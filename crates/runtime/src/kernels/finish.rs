@@ -6,6 +6,7 @@
 //! exponentials   m = max(m_i)      s = sum(s_i exp(m_i - m))
 //! squares        q = sum(q_i)
 //! moments        n = n_a + n_b     mean = mean_a + d n_b / n     q = q_a + q_b + d^2 n_a n_b / n,  d = mean_b - mean_a
+//!                where a part's own mean is m + r / n, and its q is s - r^2 / n: it says m rounded, and r = sum(x - m), s = sum((x - m)^2)
 //! largest        the largest, of equal ones the one with the lowest index
 //! ```
 //!
@@ -49,7 +50,7 @@ pub(super) fn finish(frame: &Frame<'_>, finish: Finish, dim: &str, operands: &[I
             let count = frame.space.dims[along(frame, dim)].size as f64;
             map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [at, gain_at, _]| {
                 let factor = factor(said.sum(at) / count, eps);
-                scale(lane, T::real(0.0), factor, gain.as_mut().map(|gain| gain.at(gain_at)));
+                scale(lane, [T::real(0.0); 2], factor, gain.as_mut().map(|gain| gain.at(gain_at)));
             });
         }),
         Finish::ArgMax => argmax(frame, dim, &operands[0], out),
@@ -63,7 +64,9 @@ fn layer_norm(frame: &Frame<'_>, dim: &str, eps: f64, operands: &[Input<'_>], ou
         map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [at, gain_at, bias_at]| {
             let [count, mean, squares] = said.moments(at);
             let gain = gain.as_mut().map(|gain| gain.at(gain_at));
-            scale(lane, T::real(mean), factor(squares / count, eps), gain);
+            let rounded = T::real(mean);
+            let mean = [rounded, T::real(mean - rounded.to_f64())];
+            scale(lane, mean, factor(squares / count, eps), gain);
             if let Some(bias) = &mut bias {
                 lane.iter_mut().zip(bias.at(bias_at)).for_each(|(x, b)| *x += *b);
             }
@@ -91,11 +94,13 @@ vectorised! {
 }
 
 vectorised! {
-    /// Takes the mean away, and multiplies by a factor and element by element by `gain`.
-    fn scale<T: Real>(lane: &mut [T], mean: T, factor: T, gain: Option<&[T]>) {
+    /// Takes the mean away (as it is rounded, and the rest of it), and multiplies by a factor and element by
+    /// element by `gain`.
+    fn scale<T: Real>(lane: &mut [T], mean: [T; 2], factor: T, gain: Option<&[T]>) {
+        let centred = |x: T| (x - mean[0]) - mean[1];
         match gain {
-            Some(gain) => lane.iter_mut().zip(gain).for_each(|(x, g)| *x = (*x - mean) * (factor * *g)),
-            None => lane.iter_mut().for_each(|x| *x = (*x - mean) * factor),
+            Some(gain) => lane.iter_mut().zip(gain).for_each(|(x, g)| *x = centred(*x) * (factor * *g)),
+            None => lane.iter_mut().for_each(|x| *x = centred(*x) * factor),
         }
     }
 }
@@ -151,10 +156,11 @@ impl<'a, T: Real> Said<'a, T> {
         let parts = self.numbers[0].len();
         let mut total = [0.0f64; 3];
         for part in 0..parts {
-            let mut numbers = [T::real(0.0); 3];
+            let mut numbers = [T::real(0.0); 4];
             self.source.gather(at + part * self.steps[0], self.steps[1], &mut numbers);
-            let [count, mean, squares] = numbers.map(Wide::to_f64);
+            let [count, rounded, rest, around] = numbers.map(Wide::to_f64);
             if count > 0.0 {
+                let (mean, squares) = (rounded + rest / count, around - rest * rest / count);
                 let (all, distance) = (total[0] + count, mean - total[1]);
                 let shift = distance * (count / all);
                 total = [all, total[1] + shift, total[2] + squares + distance * shift * total[0]];

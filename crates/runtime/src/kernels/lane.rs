@@ -53,7 +53,9 @@ pub(super) fn layer_norm(frame: &Frame<'_>, dim: &str, eps: f64, operands: &[Inp
         let mut squares = frame.buffer(frame.extent(along(frame, dim)));
         map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [gain_at, bias_at, _]| {
             centre(lane);
-            scale(lane, T::real(eps), gain.as_mut().map(|gain| gain.at(gain_at)), &mut squares);
+            // The mean was rounded: of large elements what is left of it counts.
+            let rest = fold_run::<T, Add>(lane) / T::real(lane.len() as f64);
+            scale(lane, rest, T::real(eps), gain.as_mut().map(|gain| gain.at(gain_at)), &mut squares);
             if let Some(bias) = &mut bias {
                 lane.iter_mut().zip(bias.at(bias_at)).for_each(|(x, b)| *x += *b);
             }
@@ -67,7 +69,7 @@ pub(super) fn rms_norm(frame: &Frame<'_>, dim: &str, eps: f64, operands: &[Input
         let mut gain = Beside::<T>::operand(frame, dim, operands, 1);
         let mut squares = frame.buffer(frame.extent(along(frame, dim)));
         map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [gain_at, ..]| {
-            scale(lane, T::real(eps), gain.as_mut().map(|gain| gain.at(gain_at)), &mut squares);
+            scale(lane, T::real(0.0), T::real(eps), gain.as_mut().map(|gain| gain.at(gain_at)), &mut squares);
         });
     });
 }
@@ -81,14 +83,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// Divides by the root of the mean square plus `eps`, and multiplies element by element by `gain`.
-    fn scale<T: Real>(lane: &mut [T], eps: T, gain: Option<&[T]>, squares: &mut [T]) {
-        squares.iter_mut().zip(&*lane).for_each(|(square, &x)| *square = x * x);
-        let mean = fold_run::<T, Add>(squares) / T::real(lane.len() as f64);
-        let factor = T::real(1.0) / Real::sqrt(mean + eps);
+    /// Takes a mean away, divides by the root of the mean square plus `eps`, and multiplies element by
+    /// element by `gain`.
+    fn scale<T: Real>(lane: &mut [T], mean: T, eps: T, gain: Option<&[T]>, squares: &mut [T]) {
+        squares.iter_mut().zip(&*lane).for_each(|(square, &x)| *square = (x - mean) * (x - mean));
+        let mean_square = fold_run::<T, Add>(squares) / T::real(lane.len() as f64);
+        let factor = T::real(1.0) / Real::sqrt(mean_square + eps);
         match gain {
-            Some(gain) => lane.iter_mut().zip(gain).for_each(|(x, g)| *x *= factor * *g),
-            None => lane.iter_mut().for_each(|x| *x *= factor),
+            Some(gain) => lane.iter_mut().zip(gain).for_each(|(x, g)| *x = (*x - mean) * (factor * *g)),
+            None => lane.iter_mut().for_each(|x| *x = (*x - mean) * factor),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! exponentials_of_part(x, e)   [e@part=1, e@number=2, s]   max(x), sum(exp(x - max))
 //! squares_of_part              [         1         =1   ]   sum(x^2)
-//! moments_of_part              [         1         =3   ]   count, mean, sum((x - mean)^2)
+//! moments_of_part              [         1         =4   ]   count, mean, sum(x - mean), sum((x - mean)^2)
 //! largest_of_part              [         1         =2   ]   the largest as an ordered i64, its index
 //! ```
 //!
@@ -36,7 +36,7 @@ pub(super) fn summary(frame: &Frame<'_>, summary: Summary, dim: &str, x: &Input<
         }),
         Summary::Moments => with_real!(x.dtype(), T => {
             let mut room = frame.buffer(frame.extent(along(frame, dim)));
-            tell::<T, T, 3>(frame, dim, x, out, apart, |lane| moments(lane, &mut room));
+            tell::<T, T, 4>(frame, dim, x, out, apart, |lane| moments(lane, &mut room));
         }),
         Summary::Largest => {
             let held = &frame.held[along(frame, dim).index()];
@@ -87,14 +87,23 @@ vectorised! {
     }
 }
 
-/// Count, mean, and the sum of the squares around the mean.
-fn moments<T: Real>(lane: &[T], squares: &mut [T]) -> [T; 3] {
+vectorised! {
+    /// The sum of the distances from `middle`.
+    fn distances_from<T: Real>(lane: &[T], middle: T, distances: &mut [T]) -> T {
+        distances.iter_mut().zip(lane).for_each(|(distance, &x)| *distance = x - middle);
+        fold_run::<T, Add>(distances)
+    }
+}
+
+/// Count, mean, and the sums of the distances from it and of their squares. The mean is rounded: the
+/// distances say by how much.
+fn moments<T: Real>(lane: &[T], room: &mut [T]) -> [T; 4] {
     if lane.is_empty() {
-        return [T::real(0.0); 3];
+        return [T::real(0.0); 4];
     }
     let count = T::real(lane.len() as f64);
     let mean = fold_run::<T, Add>(lane) / count;
-    [count, mean, squares_around(lane, mean, squares)]
+    [count, mean, distances_from(lane, mean, room), squares_around(lane, mean, room)]
 }
 
 /// The largest in the order of integers, and its global index; of nothing the least and the last.
@@ -174,7 +183,7 @@ mod tests {
     #[test]
     fn an_empty_lane_changes_nothing() {
         assert_eq!(exponentials::<f32>(&[], &mut []), [f32::NEG_INFINITY, 0.0]);
-        assert_eq!(moments::<f64>(&[], &mut []), [0.0; 3]);
+        assert_eq!(moments::<f64>(&[], &mut []), [0.0; 4]);
         assert_eq!(squares_around::<f32>(&[], 0.0, &mut []), 0.0);
         let least = largest::<i64>(&[i64::MIN], &[7]);
         assert!(before(least) > before(largest::<i64>(&[], &[])));
