@@ -31,7 +31,7 @@ const REFUSED: &[Edit] = &[
         "the combined dim `e` is divided into steps",
     ),
     // as many numbers as are said
-    ("e@number=3", "e@number=2", "the summary has 3 numbers, not as many as `e@number`"),
+    ("e@number=4", "e@number=2", "the summary has 4 numbers, not as many as `e@number`"),
     ("softmax_from_parts(%3, %5, e)", "rms_norm_from_parts(%3, %5, e)", "the summary has 1 numbers"),
     // of the elements that are worked on, held wide
     (

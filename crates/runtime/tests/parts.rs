@@ -1,13 +1,13 @@
 //! Operations along a cut dim are as accurate as on one device: both are compared with the reference, on long
 //! lanes, large means, and values of very different sizes.
 
-use shardweave_compiler::compile::{self, compile};
+use shardweave_compiler::compile::{CompileOptions, compile};
 use shardweave_compiler::file::parse_file;
 use shardweave_compiler::program::{SizeBinder, SizeSource};
 use shardweave_runtime::compare::compare;
 use shardweave_runtime::execute::Backend;
 use shardweave_runtime::reference;
-use shardweave_runtime::session::{Inputs, Options, Session};
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -55,11 +55,10 @@ fn errors(size: u64, element: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
         arrays.iter().map(|(name, x)| (program.value(name).expect("an input"), x.clone())).collect();
     let exact = reference::evaluate(program, &sizes, &by_id).expect("it cannot fail");
     let run = |placement: Option<&_>| -> Vec<f64> {
-        let plan =
-            compile(program, placement, &sizes, &compile::Options::default()).expect("it can be placed");
+        let plan = compile(program, placement, &sizes, &CompileOptions::default()).expect("it can be placed");
         let communicates = plan.report.collectives.len();
         assert_eq!(communicates, if placement.is_some() { 4 } else { 0 }, "one summary of each operation");
-        let options = Options { backend: Backend::Lockstep, ..Options::default() };
+        let options = SessionOptions { backend: Backend::Lockstep, ..SessionOptions::default() };
         let mut session = Session::from_plan(plan, options).expect("it fits in memory");
         let inputs = arrays.iter().cloned().fold(Inputs::new(), |all, (name, x)| all.with(name, x));
         let outputs = session.run(&inputs).expect("it cannot fail");
