@@ -9,10 +9,12 @@
 
 mod arguments;
 mod atoms;
+mod form_table;
 mod held;
 mod partial;
 mod pattern;
 mod projection;
+mod row;
 mod space;
 mod summary;
 pub mod table;
@@ -25,9 +27,10 @@ pub use atoms::{AtomSizes, atom_sizes};
 pub use held::cutting_axes;
 pub use partial::{Passes, passes};
 pub use pattern::{Group, Pattern};
+pub use row::{Scope, row, row_of};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
 pub use summary::{Finish, Summary, is_number_dim, is_part_dim, number_dim, part_dim};
-pub use table::{OpRow, Scope, row, row_of};
+pub use table::OpRow;
 pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, usage};
 pub use window::Window;
 pub use work::{product_flops, work};

@@ -1,7 +1,8 @@
 //! The table of operations: one row a name. Parsing, printing, type rules and the documentation read
-//! it; to add an elementwise operation is to add its variant, its row and its kernel.
+//! it; to add an elementwise operation is to add its variant, its row and its kernel. Operations that only
+//! forms have stand in [`form_table`](super::form_table).
 
-use super::{Finish, Map, Op, Reduce, Summary, Zip};
+use super::{Map, Reduce, Summary, Zip};
 
 /// An operation without its attributes: what a row is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,15 +37,6 @@ pub enum Family {
     FinishLayerNorm,
     FinishRmsNorm,
     FinishArgMax,
-}
-
-/// Where an operation may be called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// In programs and in all forms.
-    Programs,
-    /// In the forms that devices run only: the compiler makes it of others.
-    Forms,
 }
 
 /// How the attributes stand among the operands `x...` of a call.
@@ -205,7 +197,12 @@ const fn zip(zip: Zip, name: &'static str, dtypes: DTypes, doc: &'static str) ->
     }
 }
 
-const fn view(family: Family, name: &'static str, signature: &'static str, doc: &'static str) -> OpRow {
+pub(super) const fn view(
+    family: Family,
+    name: &'static str,
+    signature: &'static str,
+    doc: &'static str,
+) -> OpRow {
     OpRow {
         family,
         signature,
@@ -219,15 +216,15 @@ const fn reduce(reduce: Reduce, name: &'static str, dtypes: DTypes, doc: &'stati
     OpRow { attributes: Attributes::Dims, dtypes, ..view(Family::Reduce(reduce), name, "* d -> *", doc) }
 }
 
-const fn numbers(row: OpRow) -> OpRow {
+pub(super) const fn numbers(row: OpRow) -> OpRow {
     OpRow { dtypes: DTypes::Numbers, ..row }
 }
 
-const fn floats(row: OpRow) -> OpRow {
+pub(super) const fn floats(row: OpRow) -> OpRow {
     OpRow { dtypes: DTypes::Floats, ..row }
 }
 
-const fn with(attributes: Attributes, operands: (usize, usize), row: OpRow) -> OpRow {
+pub(super) const fn with(attributes: Attributes, operands: (usize, usize), row: OpRow) -> OpRow {
     OpRow { attributes, operands, ..row }
 }
 
@@ -437,118 +434,3 @@ pub const TABLE: &[OpRow] = &[
         ),
     ),
 ];
-
-const fn of_part(summary: Summary, name: &'static str, doc: &'static str) -> OpRow {
-    OpRow {
-        attributes: Attributes::Dim,
-        ..view(Family::Summary(summary), name, "* d -> d@part d@number *", doc)
-    }
-}
-
-const fn from_parts(family: Family, name: &'static str, operands: (usize, usize)) -> OpRow {
-    let row =
-        view(family, name, "* d, ..., d@part d@number * -> * d", "From what is said of all parts of a dim.");
-    floats(with(Attributes::Dim, operands, row))
-}
-
-/// Every operation that only forms have: those along a dim that is cut, in two steps.
-pub const FORM_TABLE: &[OpRow] = &[
-    floats(of_part(
-        Summary::Exponentials,
-        "exponentials_of_part",
-        "Of the part of a dim: the largest element, and the sum of the exponentials of all less the largest.",
-    )),
-    floats(of_part(Summary::Squares, "squares_of_part", "Of the part of a dim: the sum of the squares.")),
-    floats(of_part(
-        Summary::Moments,
-        "moments_of_part",
-        "Of the part of a dim: count, mean, and the sums of the distances from it and of their squares.",
-    )),
-    OpRow {
-        result: ResultDType::I64,
-        ..numbers(of_part(
-            Summary::Largest,
-            "largest_of_part",
-            "Of the part of a dim: the largest element, in the order of integers, and its index.",
-        ))
-    },
-    from_parts(Family::FinishSoftmax, "softmax_from_parts", (2, 2)),
-    from_parts(Family::FinishLogSoftmax, "log_softmax_from_parts", (2, 2)),
-    OpRow {
-        attributes: Attributes::DimAndEps,
-        ..from_parts(Family::FinishLayerNorm, "layer_norm_from_parts", (2, 4))
-    },
-    OpRow {
-        attributes: Attributes::DimAndEps,
-        ..from_parts(Family::FinishRmsNorm, "rms_norm_from_parts", (2, 3))
-    },
-    numbers(OpRow {
-        signature: "d@part d@number * -> *",
-        ..from_parts(Family::FinishArgMax, "argmax_from_parts", (1, 1))
-    }),
-];
-
-/// The row of an operation's name, where it may be called.
-pub fn row(name: &str, scope: Scope) -> Option<&'static OpRow> {
-    let in_forms = FORM_TABLE.iter().filter(|_| scope == Scope::Forms);
-    TABLE.iter().chain(in_forms).find(|row| row.name == name)
-}
-
-/// The row of an operation.
-pub fn row_of(op: &Op) -> &'static OpRow {
-    let family = family(op);
-    let mut rows = TABLE.iter().chain(FORM_TABLE);
-    rows.find(|row| row.family == family).expect("every operation has a row in a table")
-}
-
-fn family(op: &Op) -> Family {
-    match op {
-        Op::Linear => Family::Linear,
-        Op::Matmul => Family::Matmul,
-        Op::Einsum(_) => Family::Einsum,
-        Op::Map(map) => Family::Map(*map),
-        Op::Cast(_) => Family::Cast,
-        Op::Zip(zip) => Family::Zip(*zip),
-        Op::Where => Family::Where,
-        Op::Reduce(reduce, _) => Family::Reduce(*reduce),
-        Op::ArgMax(_) => Family::ArgMax,
-        Op::Softmax(_) => Family::Softmax,
-        Op::LogSoftmax(_) => Family::LogSoftmax,
-        Op::LayerNorm { .. } => Family::LayerNorm,
-        Op::RmsNorm { .. } => Family::RmsNorm,
-        Op::Rearrange { .. } => Family::Rearrange,
-        Op::Rename(_) => Family::Rename,
-        Op::Slice { .. } => Family::Slice,
-        Op::Pad { .. } => Family::Pad,
-        Op::Concat { .. } => Family::Concat,
-        Op::Broadcast { .. } => Family::Broadcast,
-        Op::Iota(_) => Family::Iota,
-        Op::Full(..) => Family::Full,
-        Op::Embedding => Family::Embedding,
-        Op::Reshard => Family::Reshard,
-        Op::Summary(summary, _) => Family::Summary(*summary),
-        Op::Finish(finish, _) => match finish {
-            Finish::Softmax => Family::FinishSoftmax,
-            Finish::LogSoftmax => Family::FinishLogSoftmax,
-            Finish::LayerNorm { .. } => Family::FinishLayerNorm,
-            Finish::RmsNorm { .. } => Family::FinishRmsNorm,
-            Finish::ArgMax => Family::FinishArgMax,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_families_are_unique() {
-        let rows: Vec<&OpRow> = TABLE.iter().chain(FORM_TABLE).collect();
-        for (i, row) in rows.iter().enumerate() {
-            for other in &rows[..i] {
-                assert_ne!(row.name, other.name);
-                assert_ne!(row.family, other.family);
-            }
-        }
-    }
-}

@@ -2,7 +2,8 @@
 //! local and host programs differ in how an operand is spelled, which their resolver knows.
 
 use super::arguments::{argument, misuse, read_arguments};
-use super::table::{Attributes, Family, OpRow, Scope, TABLE, row};
+use super::row::{Scope, row};
+use super::table::{Attributes, Family, OpRow, TABLE};
 use super::{Finish, Op};
 use crate::diagnostic::{Code, Diagnostic, Span, quote};
 use crate::dtype::Number;
@@ -155,7 +156,7 @@ fn unknown_operation(name: &str, place: Span) -> Diagnostic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::FORM_TABLE;
+    use super::super::form_table::FORM_TABLE;
     use super::*;
 
     fn read(text: &str) -> Result<(Op, Vec<String>), String> {
