@@ -333,6 +333,7 @@ fn permuted_devices_and_other_grids() {
     let shuffled = mesh("shuffled", &[4], Some(vec![2, 3, 0, 1]));
     let grid = mesh("grid", &[2, 2], None);
     let late = mesh("late", &[2], Some(vec![5, 3]));
+    let far = mesh("far", &[2, 3], Some((4..10).collect()));
     let shapes: &[&[u64]] = &[&[8, 4], &[5, 3], &[2, 0]];
     for (a, b) in [
         (&line, &shuffled),
@@ -341,6 +342,8 @@ fn permuted_devices_and_other_grids() {
         (&line, &late),
         (&late, &line),
         (&shuffled, &grid),
+        (&line, &far),
+        (&far, &grid),
     ] {
         all_pairs(a, b, shapes);
     }

@@ -33,6 +33,7 @@ pub(super) fn run(
         spaces: spaces.collect(),
         at_hand: program.values.keys().map(|_| Vec::new()).collect(),
         origins: program.values.keys().map(|_| Origin::Default).collect(),
+        users: users(program, &needed),
         needed,
         home,
     };
@@ -45,11 +46,25 @@ pub(super) fn run(
     spread.finish()
 }
 
+fn users(program: &Program, needed: &Table<ValueId, bool>) -> Table<ValueId, Vec<ValueId>> {
+    let mut users: Table<ValueId, Vec<ValueId>> = program.values.keys().map(|_| Vec::new()).collect();
+    for user in program.values.keys().filter(|&user| needed[user]) {
+        for value in program.apply(user).iter().flat_map(|apply| apply.values()) {
+            if users[value].last() != Some(&user) {
+                users[value].push(user);
+            }
+        }
+    }
+    users
+}
+
 struct Spread<'a> {
     program: &'a Program,
     sizes: &'a Sizes,
     cost: &'a Cost,
     needed: Table<ValueId, bool>,
+    /// The needed operations that use each value, in program order, by their results.
+    users: Table<ValueId, Vec<ValueId>>,
     spaces: Table<ValueId, Option<Space>>,
     /// The layout of each decided value.
     at_hand: Table<ValueId, Vec<Layout>>,
@@ -161,21 +176,13 @@ impl Spread<'_> {
             if !self.needed[value] || self.decided(value) {
                 continue;
             }
-            let users: Vec<ValueId> = self.users(value);
-            let asked = users.into_iter().find_map(|user| self.asked_by(user, value));
+            let asked = self.users[value].iter().find_map(|&user| self.asked_by(user, value));
             if let Some((layout, origin)) = asked {
                 self.decide(value, layout, origin);
                 changed = true;
             }
         }
         changed
-    }
-
-    fn users(&self, value: ValueId) -> Vec<ValueId> {
-        let uses = |user: &ValueId| {
-            self.program.apply(*user).is_some_and(|apply| apply.values().any(|v| v == value))
-        };
-        self.program.values.keys().filter(|user| self.needed[*user]).filter(uses).collect()
     }
 
     /// The layout that an operation asks of an undecided operand.

@@ -18,6 +18,8 @@
 
 mod across;
 mod exchange;
+mod joined;
+mod meetings;
 mod one_grid;
 mod parts;
 mod traffic;

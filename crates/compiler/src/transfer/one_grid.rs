@@ -9,6 +9,7 @@
 //!   leaving(d)   = receivers x product over dims of (what any receiver needs of d's piece) - kept by d
 //! ```
 
+use super::meetings::{Meeting, meetings};
 use super::{Parts, Traffic};
 use crate::id::Id;
 use crate::instr::{Kind, TensorType};
@@ -279,17 +280,21 @@ impl<'a> Grid<'a> {
     fn all_pairs_meet(&self) -> bool {
         let mesh = self.source.mesh();
         self.dims.iter().all(|(a, b)| {
-            let fixed = |axis: &AxisId| !self.group.contains(axis);
             let (a_axes, b_axes): (Vec<AxisId>, Vec<AxisId>) = (a.axes().collect(), b.axes().collect());
-            mesh.coords_over(&a_axes).all(|at| {
-                mesh.coords_over(&b_axes).all(|bt| {
-                    let same_group = a_axes
-                        .iter()
-                        .filter(|axis| fixed(axis) && b_axes.contains(axis))
-                        .all(|&axis| at.along(axis) == bt.along(axis));
-                    let (held, wanted) = (a.at(&at), b.at(&bt));
-                    !same_group || held.is_empty() || wanted.is_empty() || held.shared(wanted) > 0
-                })
+            let fixed = |axis: &&AxisId| !self.group.contains(axis) && b_axes.contains(axis);
+            let fixed: Vec<AxisId> = a_axes.iter().filter(fixed).copied().collect();
+            let group_of = |at: &Coords| fixed.iter().map(|&axis| at.along(axis)).collect::<Vec<u64>>();
+            let groups: Vec<Vec<u64>> = mesh.coords_over(&b_axes).map(|at| group_of(&at)).collect();
+            // How many pieces that are not empty each group has in the target.
+            let mut filled: BTreeMap<&[u64], usize> = BTreeMap::new();
+            for (group, _) in groups.iter().zip(b.pieces()).filter(|(_, piece)| !piece.is_empty()) {
+                *filled.entry(group).or_default() += 1;
+            }
+            let met = meetings(a, b);
+            mesh.coords_over(&a_axes).zip(a.pieces()).zip(&met).all(|((at, held), met)| {
+                let own = group_of(&at);
+                let meets = met.iter().filter(|meeting| groups[meeting.piece] == own).count();
+                held.is_empty() || meets == filled.get(&own[..]).copied().unwrap_or(0)
             })
         })
     }
@@ -313,25 +318,12 @@ impl Sends {
             .map(|&axis| (axis, mesh.size(axis)))
             .collect();
         let combinations = agree.iter().map(|&(_, size)| size).product::<u64>() as usize;
-        let cells: Vec<usize> = mesh.coords_over(&axes).map(|coords| Sends::index(&agree, &coords)).collect();
-        // The target's pieces are disjoint, so its runs in order say of every stretch who wants it. Each
-        // source piece looks up its own runs: no two pieces are compared that do not meet.
-        let runs = target.pieces().iter().enumerate();
-        let mut runs: Vec<(u64, u64, usize)> = runs
-            .flat_map(|(piece, set)| set.intervals().iter().map(move |run| (run.0, run.1, piece)))
-            .collect();
-        runs.sort_unstable();
-        let needed = source.pieces().iter().map(|held| {
-            let mut shared: BTreeMap<usize, u64> = BTreeMap::new();
-            for &(start, end) in held.intervals() {
-                let first = runs.partition_point(|run| run.1 <= start);
-                for &(from, to, piece) in runs[first..].iter().take_while(|run| run.0 < end) {
-                    *shared.entry(piece).or_insert(0) += to.min(end) - from.max(start);
-                }
-            }
+        let agreed: Vec<usize> =
+            mesh.coords_over(&axes).map(|coords| Sends::index(&agree, &coords)).collect();
+        let needed = meetings(source, target).into_iter().map(|met| {
             let mut row = vec![(0, 0); combinations];
-            for (piece, elements) in shared {
-                let cell = &mut row[cells[piece]];
+            for Meeting { piece, elements } in met {
+                let cell = &mut row[agreed[piece]];
                 cell.0 += elements;
                 cell.1 += 1;
             }
