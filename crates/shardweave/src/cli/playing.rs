@@ -6,7 +6,7 @@ use shardweave_compiler::compile::Plan;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::id::Table;
 use shardweave_compiler::layout::IndexSet;
-use shardweave_compiler::program::ValueId;
+use shardweave_compiler::program::{Def, ValueId};
 use shardweave_runtime::execute::{self, Record, Recording};
 use shardweave_runtime::reference::{self, Values};
 use shardweave_runtime::session::{Inputs, Session, SessionOptions};
@@ -53,12 +53,8 @@ fn on_devices(
     let options = SessionOptions { backend, record, link, ..SessionOptions::default() };
     let fault = |error| faults::of_session(&plan.program, error);
     let mut session = Session::from_plan(plan.clone(), options).map_err(fault)?;
-    let mut inputs = Inputs::new();
-    for (value, source) in sources.iter() {
-        if let Some(source) = source {
-            inputs.insert(plan.program.values[value].name.clone(), Arc::clone(source));
-        }
-    }
+    let (weights, inputs) = bound_once_and_often(plan, sources);
+    session.bind_constants(&weights).map_err(fault)?;
     let mut once = || -> Result<Duration, execute::RunError> {
         session.bind(&inputs)?;
         let start = Instant::now();
@@ -70,6 +66,21 @@ fn on_devices(
     let repeated = median(repeated.map_err(fault)?);
     let outputs = session.outputs().map_err(fault)?.into_vec();
     Ok(Ran { outputs, first, repeated, recording: session.recording().clone() })
+}
+
+/// Weights stay from run to run; other inputs are read again, as they would be new.
+fn bound_once_and_often(plan: &Plan, sources: &Sources) -> (Inputs, Inputs) {
+    let (mut weights, mut others) = (Inputs::new(), Inputs::new());
+    for (id, source) in sources.iter() {
+        let Some(source) = source else { continue };
+        let value = &plan.program.values[id];
+        let to = match value.def {
+            Def::Input { from: Some(_) } => &mut weights,
+            _ => &mut others,
+        };
+        to.insert(value.name.clone(), Arc::clone(source));
+    }
+    (weights, others)
 }
 
 fn on_reference(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, Diagnostics> {
