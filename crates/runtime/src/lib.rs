@@ -10,7 +10,7 @@ pub mod random;
 pub mod compare;
 pub mod kernels;
 pub mod reference;
-mod memory;
+pub mod memory;
 mod arena;
 mod instantiate;
 pub mod array;

@@ -34,8 +34,11 @@ fn draw(extent: Extent, stream: u8) {
         }
     });
     match result {
-        // For who watches a long run; an ordinary one shows nothing.
-        Ok(()) => println!("{cases} programs on {} placements agree, seed {seed}", runs.get()),
+        Ok(()) => {
+            assert!(runs.get() >= cases as usize, "{cases} programs ran on {} placements only", runs.get());
+            // For who watches a long run; an ordinary one shows nothing.
+            println!("{cases} programs on {} placements agree, seed {seed}", runs.get());
+        }
         Err(TestError::Fail(reason, seeds)) => {
             panic!("{reason}\nof {cases} cases from SHARDWEAVE_SEED={seed}:\n\n{}", case_text(&seeds))
         }

@@ -15,6 +15,7 @@
 
 mod bind;
 mod collect;
+mod fits;
 mod io;
 mod loaded;
 mod options;
@@ -304,7 +305,7 @@ impl Session {
         self.arenas = Arc::new(Arenas::none());
         let (bytes, devices) = (loaded.tasks.arena, loaded.device_count());
         let available = self.options.memory.or_else(memory::available);
-        memory::check(bytes as u64, devices, loaded.output_bytes, available)?;
+        fits::check(bytes as u64, devices, loaded.output_bytes, available)?;
         let arenas = Arenas::around(kept, loaded.kept, bytes, &loaded.tasks.used);
         let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available };
         self.arenas = Arc::new(arenas.ok_or_else(missing)?);

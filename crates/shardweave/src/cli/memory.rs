@@ -3,6 +3,7 @@
 use crate::render::bytes;
 use shardweave_compiler::diagnostic::{Code, Diagnostic};
 use shardweave_compiler::program::{Program, Sizes};
+use shardweave_runtime::memory::available;
 
 /// Bytes of an element while the reference computes it.
 const WIDE: u64 = 8;
@@ -39,31 +40,4 @@ fn reference_bytes(program: &Program, sizes: &Sizes) -> u64 {
         wide = wide.max(elements.saturating_mul(WIDE));
     }
     stay.saturating_add(wide)
-}
-
-/// Available memory and free swap, where the system says.
-fn available() -> Option<u64> {
-    meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?)
-}
-
-fn meminfo(text: &str) -> Option<u64> {
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        kilobytes.checked_mul(1024)
-    };
-    Some(field("MemAvailable")?.saturating_add(field("SwapFree").unwrap_or(0)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn available_memory_and_free_swap_count() {
-        let text = "MemTotal:  100 kB\nMemAvailable:   40 kB\nSwapTotal:  9 kB\nSwapFree:     2 kB\n";
-        assert_eq!(meminfo(text), Some(42 * 1024));
-        assert_eq!(meminfo("MemTotal: 100 kB\n"), None);
-        assert_eq!(meminfo("MemAvailable: lots\n"), None);
-    }
 }
