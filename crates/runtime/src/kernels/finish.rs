@@ -15,7 +15,7 @@
 //! `f64` and rounded once.
 
 use super::float::Real;
-use super::lanes::{Beside, along, map_lanes, numbers_of, parts_of, piece};
+use super::lines::{Beside, along, map_lines, numbers_of, parts_of, piece};
 use super::reduce::{Add, Max, fold_run};
 use super::scratch::Buffer;
 use super::summary::before;
@@ -30,17 +30,17 @@ pub(super) fn finish(frame: &Frame<'_>, finish: Finish, dim: &str, operands: &[I
     match finish {
         Finish::Softmax => with_real!(operands[0].dtype(), T => {
             let mut said = Said::<T>::new(frame, dim, operands);
-            map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [at, ..]| {
+            map_lines::<T>(frame, dim, &operands[0], beside(frame), out, |line, [at, ..]| {
                 let [largest, sum] = said.exponentials(at);
-                shares(lane, largest, sum);
+                shares(line, largest, sum);
             });
         }),
         Finish::LogSoftmax => with_real!(operands[0].dtype(), T => {
             let mut said = Said::<T>::new(frame, dim, operands);
-            map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [at, ..]| {
+            map_lines::<T>(frame, dim, &operands[0], beside(frame), out, |line, [at, ..]| {
                 let [largest, sum] = said.exponentials(at);
                 let log_sum = Real::ln(sum);
-                lane.iter_mut().for_each(|x| *x = (*x - largest) - log_sum);
+                line.iter_mut().for_each(|x| *x = (*x - largest) - log_sum);
             });
         }),
         Finish::LayerNorm { eps } => layer_norm(frame, dim, eps, operands, out),
@@ -48,9 +48,9 @@ pub(super) fn finish(frame: &Frame<'_>, finish: Finish, dim: &str, operands: &[I
             let (mut said, others) = (Said::<T>::new(frame, dim, operands), operands.len() - 1);
             let mut gain = Beside::<T>::operand(frame, dim, &operands[..others], 1);
             let count = frame.space.dims[along(frame, dim)].size as f64;
-            map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [at, gain_at, _]| {
+            map_lines::<T>(frame, dim, &operands[0], beside(frame), out, |line, [at, gain_at, _]| {
                 let factor = factor(said.sum(at) / count, eps);
-                scale(lane, [T::real(0.0); 2], factor, gain.as_mut().map(|gain| gain.at(gain_at)));
+                scale(line, [T::real(0.0); 2], factor, gain.as_mut().map(|gain| gain.at(gain_at)));
             });
         }),
         Finish::ArgMax => argmax(frame, dim, &operands[0], out),
@@ -61,20 +61,20 @@ fn layer_norm(frame: &Frame<'_>, dim: &str, eps: f64, operands: &[Input<'_>], ou
     with_real!(operands[0].dtype(), T => {
         let (mut said, others) = (Said::<T>::new(frame, dim, operands), operands.len() - 1);
         let [mut gain, mut bias] = [1, 2].map(|k| Beside::<T>::operand(frame, dim, &operands[..others], k));
-        map_lanes::<T>(frame, dim, &operands[0], beside(frame), out, |lane, [at, gain_at, bias_at]| {
+        map_lines::<T>(frame, dim, &operands[0], beside(frame), out, |line, [at, gain_at, bias_at]| {
             let [count, mean, squares] = said.moments(at);
             let gain = gain.as_mut().map(|gain| gain.at(gain_at));
             let rounded = T::real(mean);
             let mean = [rounded, T::real(mean - rounded.to_f64())];
-            scale(lane, mean, factor(squares / count, eps), gain);
+            scale(line, mean, factor(squares / count, eps), gain);
             if let Some(bias) = &mut bias {
-                lane.iter_mut().zip(bias.at(bias_at)).for_each(|(x, b)| *x += *b);
+                line.iter_mut().zip(bias.at(bias_at)).for_each(|(x, b)| *x += *b);
             }
         });
     });
 }
 
-/// What is read beside the lanes: the summary, and up to two more operands. The summary stands where there
+/// What is read beside the lines: the summary, and up to two more operands. The summary stands where there
 /// is none.
 fn beside<'a>(frame: &'a Frame<'_>) -> [&'a Dense; 3] {
     let said = frame.operands.len() - 1;
@@ -88,19 +88,19 @@ fn factor<T: Real>(mean: f64, eps: f64) -> T {
 
 vectorised! {
     /// Each element's share of the sum of all exponentials.
-    fn shares<T: Real>(lane: &mut [T], largest: T, sum: T) {
-        lane.iter_mut().for_each(|x| *x = Real::exp(*x - largest) / sum);
+    fn shares<T: Real>(line: &mut [T], largest: T, sum: T) {
+        line.iter_mut().for_each(|x| *x = Real::exp(*x - largest) / sum);
     }
 }
 
 vectorised! {
     /// Takes the mean away (as it is rounded, and the rest of it), and multiplies by a factor and element by
     /// element by `gain`.
-    fn scale<T: Real>(lane: &mut [T], mean: [T; 2], factor: T, gain: Option<&[T]>) {
+    fn scale<T: Real>(line: &mut [T], mean: [T; 2], factor: T, gain: Option<&[T]>) {
         let centred = |x: T| (x - mean[0]) - mean[1];
         match gain {
-            Some(gain) => lane.iter_mut().zip(gain).for_each(|(x, g)| *x = centred(*x) * (factor * *g)),
-            None => lane.iter_mut().for_each(|x| *x = centred(*x) * factor),
+            Some(gain) => line.iter_mut().zip(gain).for_each(|(x, g)| *x = centred(*x) * (factor * *g)),
+            None => line.iter_mut().for_each(|x| *x = centred(*x) * factor),
         }
     }
 }
@@ -112,7 +112,7 @@ vectorised! {
     }
 }
 
-/// What all parts say of each lane.
+/// What all parts say of each line.
 struct Said<'a, T: Wide> {
     source: Source<'a, T>,
     /// From one part to the next, and from one number to the next.

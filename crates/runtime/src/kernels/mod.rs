@@ -15,6 +15,7 @@
 //! Numbers: `bf16` and `f16` are read into `f32`, computed there and rounded once when stored; a piece
 //! of a half operation may also be stored as `f32` (partial values are). Integers wrap.
 
+mod along_dim;
 mod arithmetic;
 mod cast;
 mod combine;
@@ -24,8 +25,7 @@ mod elementwise;
 mod exponential;
 mod finish;
 mod float;
-mod lane;
-mod lanes;
+mod lines;
 mod lookup;
 mod product;
 mod reduce;
@@ -124,11 +124,11 @@ pub fn compute(
         Op::Where => elementwise::choose(&frame, operands, out),
         Op::Cast(_) => cast::cast(&frame, &operands[0], out),
         Op::Reduce(reduce, _) => reduce::reduce(&frame, *reduce, &operands[0], out),
-        Op::ArgMax(dim) => lane::argmax(&frame, dim, &operands[0], out),
-        Op::Softmax(dim) => lane::softmax(&frame, dim, &operands[0], out),
-        Op::LogSoftmax(dim) => lane::log_softmax(&frame, dim, &operands[0], out),
-        Op::LayerNorm { dim, eps } => lane::layer_norm(&frame, dim, *eps, operands, out),
-        Op::RmsNorm { dim, eps } => lane::rms_norm(&frame, dim, *eps, operands, out),
+        Op::ArgMax(dim) => along_dim::argmax(&frame, dim, &operands[0], out),
+        Op::Softmax(dim) => along_dim::softmax(&frame, dim, &operands[0], out),
+        Op::LogSoftmax(dim) => along_dim::log_softmax(&frame, dim, &operands[0], out),
+        Op::LayerNorm { dim, eps } => along_dim::layer_norm(&frame, dim, *eps, operands, out),
+        Op::RmsNorm { dim, eps } => along_dim::rms_norm(&frame, dim, *eps, operands, out),
         Op::Rearrange { .. } | Op::Rename(_) | Op::Broadcast { .. } | Op::Reshard => {
             copy::copy(&frame, &operands[0], out);
         }

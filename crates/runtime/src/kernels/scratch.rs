@@ -1,6 +1,6 @@
 //! Memory that kernels work in: tiles, blocks, operands brought into another order.
 //!
-//! A lane keeps its scratch from run to run. A kernel takes buffers and gives them back when it is done;
+//! Each lane of a device keeps its scratch from run to run. A kernel takes buffers and gives them back when it is done;
 //! after a few runs of a program the largest ones are there, and nothing is allocated any more.
 
 use crate::tensor::AlignedBytes;

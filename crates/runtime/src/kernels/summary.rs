@@ -1,4 +1,4 @@
-//! What a device says of its part of a dim that is cut, lane by lane.
+//! What a device says of its part of a dim that is cut, line by line.
 //!
 //! ```text
 //! exponentials_of_part(x, e)   [e@part=1, e@number=2, s]   max(x), sum(exp(x - max))
@@ -7,12 +7,12 @@
 //! largest_of_part              [         1         =2   ]   the largest as an ordered i64, its index
 //! ```
 //!
-//! An empty lane says what changes nothing when it is put together with others.
+//! An empty line says what changes nothing when it is put together with others.
 
+use super::along_dim::first_largest;
 use super::arithmetic::Arithmetic;
 use super::float::Real;
-use super::lane::first_largest;
-use super::lanes::{along, for_each_lane, numbers_of};
+use super::lines::{along, for_each_line, numbers_of};
 use super::reduce::{Add, Max, fold_run};
 use super::vectors::vectorised;
 use super::walk::Frame;
@@ -28,39 +28,39 @@ pub(super) fn summary(frame: &Frame<'_>, summary: Summary, dim: &str, x: &Input<
     match summary {
         Summary::Exponentials => with_real!(x.dtype(), T => {
             let mut room = frame.buffer(frame.extent(along(frame, dim)));
-            tell::<T, T, 2>(frame, dim, x, out, apart, |lane| exponentials(lane, &mut room));
+            tell::<T, T, 2>(frame, dim, x, out, apart, |line| exponentials(line, &mut room));
         }),
         Summary::Squares => with_real!(x.dtype(), T => {
             let mut room = frame.buffer(frame.extent(along(frame, dim)));
-            tell::<T, T, 1>(frame, dim, x, out, apart, |lane| [squares_around(lane, T::real(0.0), &mut room)]);
+            tell::<T, T, 1>(frame, dim, x, out, apart, |line| [squares_around(line, T::real(0.0), &mut room)]);
         }),
         Summary::Moments => with_real!(x.dtype(), T => {
             let mut room = frame.buffer(frame.extent(along(frame, dim)));
-            tell::<T, T, 4>(frame, dim, x, out, apart, |lane| moments(lane, &mut room));
+            tell::<T, T, 4>(frame, dim, x, out, apart, |line| moments(line, &mut room));
         }),
         Summary::Largest => {
             let held = &frame.held[along(frame, dim).index()];
             let mut indices = frame.buffer(held.count() as usize);
             indices.iter_mut().zip(held.iter()).for_each(|(at, index)| *at = index as i64);
             with_wide!(x.dtype(), T => {
-                tell::<T, i64, 2>(frame, dim, x, out, apart, |lane| largest(lane, &indices));
+                tell::<T, i64, 2>(frame, dim, x, out, apart, |line| largest(line, &indices));
             });
         }
     }
 }
 
-/// Writes the numbers of each lane, `apart` elements apart.
+/// Writes the numbers of each line, `apart` elements apart.
 fn tell<T: Wide, N: crate::tensor::Element, const COUNT: usize>(
     frame: &Frame<'_>,
     dim: &str,
     x: &Input<'_>,
     out: Output<'_>,
     apart: usize,
-    mut of_lane: impl FnMut(&[T]) -> [N; COUNT],
+    mut of_line: impl FnMut(&[T]) -> [N; COUNT],
 ) {
     let out = elements_mut::<N>(out.bytes);
-    for_each_lane::<T>(frame, dim, x, &frame.result, |lane, at| {
-        for (n, number) in of_lane(lane).into_iter().enumerate() {
+    for_each_line::<T>(frame, dim, x, &frame.result, |line, at| {
+        for (n, number) in of_line(line).into_iter().enumerate() {
             out[at + n * apart] = number;
         }
     });
@@ -69,47 +69,47 @@ fn tell<T: Wide, N: crate::tensor::Element, const COUNT: usize>(
 vectorised! {
     /// The largest, and the sum of the exponentials less the largest. Where the largest is -inf there is
     /// nothing to add: what the other parts have decides.
-    fn exponentials<T: Real>(lane: &[T], powers: &mut [T]) -> [T; 2] {
-        let largest = fold_run::<T, Max>(lane);
+    fn exponentials<T: Real>(line: &[T], powers: &mut [T]) -> [T; 2] {
+        let largest = fold_run::<T, Max>(line);
         if largest == T::LEAST {
             return [largest, T::real(0.0)];
         }
-        powers.iter_mut().zip(lane).for_each(|(power, &x)| *power = Real::exp(x - largest));
+        powers.iter_mut().zip(line).for_each(|(power, &x)| *power = Real::exp(x - largest));
         [largest, fold_run::<T, Add>(powers)]
     }
 }
 
 vectorised! {
     /// The sum of the squares of the distances from `middle`.
-    fn squares_around<T: Real>(lane: &[T], middle: T, squares: &mut [T]) -> T {
-        squares.iter_mut().zip(lane).for_each(|(square, &x)| *square = (x - middle) * (x - middle));
+    fn squares_around<T: Real>(line: &[T], middle: T, squares: &mut [T]) -> T {
+        squares.iter_mut().zip(line).for_each(|(square, &x)| *square = (x - middle) * (x - middle));
         fold_run::<T, Add>(squares)
     }
 }
 
 vectorised! {
     /// The sum of the distances from `middle`.
-    fn distances_from<T: Real>(lane: &[T], middle: T, distances: &mut [T]) -> T {
-        distances.iter_mut().zip(lane).for_each(|(distance, &x)| *distance = x - middle);
+    fn distances_from<T: Real>(line: &[T], middle: T, distances: &mut [T]) -> T {
+        distances.iter_mut().zip(line).for_each(|(distance, &x)| *distance = x - middle);
         fold_run::<T, Add>(distances)
     }
 }
 
 /// Count, mean, and the sums of the distances from it and of their squares. The mean is rounded: the
 /// distances say by how much.
-fn moments<T: Real>(lane: &[T], room: &mut [T]) -> [T; 4] {
-    if lane.is_empty() {
+fn moments<T: Real>(line: &[T], room: &mut [T]) -> [T; 4] {
+    if line.is_empty() {
         return [T::real(0.0); 4];
     }
-    let count = T::real(lane.len() as f64);
-    let mean = fold_run::<T, Add>(lane) / count;
-    [count, mean, distances_from(lane, mean, room), squares_around(lane, mean, room)]
+    let count = T::real(line.len() as f64);
+    let mean = fold_run::<T, Add>(line) / count;
+    [count, mean, distances_from(line, mean, room), squares_around(line, mean, room)]
 }
 
 /// The largest in the order of integers, and its global index; of nothing the least and the last.
-fn largest<T: Ordered>(lane: &[T], indices: &[i64]) -> [i64; 2] {
-    let first = first_largest(lane);
-    match (lane.get(first), indices.get(first)) {
+fn largest<T: Ordered>(line: &[T], indices: &[i64]) -> [i64; 2] {
+    let first = first_largest(line);
+    match (line.get(first), indices.get(first)) {
         (Some(largest), Some(&index)) => [largest.order(), index],
         _ => [i64::MIN, i64::MAX],
     }

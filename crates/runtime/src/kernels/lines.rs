@@ -1,6 +1,6 @@
-//! Walking over the lanes of a piece.
+//! Walking over the lines of a piece.
 //!
-//! A *lane* is the elements along one dim with all other indices fixed. Each lane is read into a buffer
+//! A *line* is the elements along one dim with all other indices fixed. Each line is read into a buffer
 //! and worked on there; one whose elements lie apart is gathered on the way, together with those beside
 //! it.
 
@@ -29,16 +29,16 @@ pub(super) fn numbers_of(frame: &Frame<'_>, dim: &str) -> SpaceId {
 pub(super) fn piece<'a, T: Wide>(x: &Input<'a>) -> Source<'a, T> {
     match *x {
         Input::Piece { bytes, dtype } => Source::new(bytes, dtype),
-        Input::Number(..) => unreachable!("the compiler lets no number into an operation on lanes"),
+        Input::Number(..) => unreachable!("the compiler lets no number into an operation on lines"),
     }
 }
 
-/// A scale or an offset: its elements along the dim of the lanes, the same for many lanes.
+/// A scale or an offset: its elements along the dim of the lines, the same for many lines.
 pub(super) struct Beside<'a, T: Wide> {
     source: Source<'a, T>,
     step: usize,
     /// What was read last, and where it starts.
-    lane: Buffer<'a, T>,
+    line: Buffer<'a, T>,
     start: Option<usize>,
 }
 
@@ -51,23 +51,23 @@ impl<'a, T: Wide> Beside<'a, T> {
         index: usize,
     ) -> Option<Beside<'a, T>> {
         let (x, dim) = (operands.get(index)?, along(frame, dim));
-        let lane = frame.buffer(frame.extent(dim));
-        Some(Beside { source: piece(x), step: frame.operands[index].stride(dim), lane, start: None })
+        let line = frame.buffer(frame.extent(dim));
+        Some(Beside { source: piece(x), step: frame.operands[index].stride(dim), line, start: None })
     }
 
-    /// The elements beside a lane that start at `start`.
+    /// The elements beside a line that start at `start`.
     pub fn at(&mut self, start: usize) -> &[T] {
         if self.start != Some(start) {
-            self.source.gather(start, self.step, &mut self.lane);
+            self.source.gather(start, self.step, &mut self.line);
             self.start = Some(start);
         }
-        &self.lane
+        &self.line
     }
 }
 
-/// Works on every lane of the first operand along `dim`; the result has the same dims. `work` also gets
-/// where in each of some arrays `beside` that is which belongs to the lane.
-pub(super) fn map_lanes<T: Wide>(
+/// Works on every line of the first operand along `dim`; the result has the same dims. `work` also gets
+/// where in each of some arrays `beside` that is which belongs to the line.
+pub(super) fn map_lines<T: Wide>(
     frame: &Frame<'_>,
     dim: &str,
     x: &Input<'_>,
@@ -81,17 +81,17 @@ pub(super) fn map_lanes<T: Wide>(
     let (source, mut sink) = (piece::<T>(x), Sink::<T>::new(out.bytes, out.dtype));
     let [a, b, c] = beside;
     let arrays = [&frame.operands[0], &frame.result, a, b, c];
-    for_each_block(frame, along(frame, dim), &source, arrays, frame.result.ids(), |lanes, block| {
-        for (n, lane) in block.chunks_exact_mut(lanes.extent).enumerate() {
-            work(lane, [2, 3, 4].map(|array| lanes.start[array] + n * lanes.apart[array]));
+    for_each_block(frame, along(frame, dim), &source, arrays, frame.result.ids(), |lines, block| {
+        for (n, line) in block.chunks_exact_mut(lines.extent).enumerate() {
+            work(line, [2, 3, 4].map(|array| lines.start[array] + n * lines.apart[array]));
         }
-        write_lanes(&mut sink, lanes.start[1], [lanes.step[1], lanes.apart[1]], block, lanes.count);
+        write_lines(&mut sink, lines.start[1], [lines.step[1], lines.apart[1]], block, lines.count);
     });
 }
 
-/// Looks at every lane of the first operand along `dim`, an empty one too; `look` also gets where the lane's
+/// Looks at every line of the first operand along `dim`, an empty one too; `look` also gets where the line's
 /// elements start in an array `beside` that does not have the dim.
-pub(super) fn for_each_lane<T: Wide>(
+pub(super) fn for_each_line<T: Wide>(
     frame: &Frame<'_>,
     dim: &str,
     x: &Input<'_>,
@@ -100,37 +100,37 @@ pub(super) fn for_each_lane<T: Wide>(
 ) {
     let source = piece::<T>(x);
     let x = &frame.operands[0];
-    for_each_block(frame, along(frame, dim), &source, [x, beside], x.ids(), |lanes, block| {
-        for n in 0..lanes.count {
-            look(&block[n * lanes.extent..][..lanes.extent], lanes.start[1] + n * lanes.apart[1]);
+    for_each_block(frame, along(frame, dim), &source, [x, beside], x.ids(), |lines, block| {
+        for n in 0..lines.count {
+            look(&block[n * lines.extent..][..lines.extent], lines.start[1] + n * lines.apart[1]);
         }
     });
 }
 
-/// So many lanes that lie side by side are read and written together: a cache line of `f32`.
+/// So many lines that lie side by side are read and written together: a cache line of `f32`.
 const BESIDE: usize = 16;
 
-/// Some lanes side by side, and where they are in several arrays.
-struct Lanes<const N: usize> {
+/// Some lines side by side, and where they are in several arrays.
+struct Lines<const N: usize> {
     count: usize,
-    /// The elements of a lane.
+    /// The elements of a line.
     extent: usize,
-    /// Where the first lane starts.
+    /// Where the first line starts.
     start: [usize; N],
-    /// From one element of a lane to the next.
+    /// From one element of a line to the next.
     step: [usize; N],
-    /// From one lane to the next.
+    /// From one line to the next.
     apart: [usize; N],
 }
 
-/// Reads all lanes of the first array, block by block, in the order of some dims.
+/// Reads all lines of the first array, block by block, in the order of some dims.
 fn for_each_block<T: Wide, const N: usize>(
     frame: &Frame<'_>,
     dim: SpaceId,
     source: &Source<'_, T>,
     arrays: [&Dense; N],
     order: impl Iterator<Item = SpaceId>,
-    mut work: impl FnMut(Lanes<N>, &mut [T]),
+    mut work: impl FnMut(Lines<N>, &mut [T]),
 ) {
     let extent = frame.extent(dim);
     let step = arrays.map(|array| array.stride(dim));
@@ -146,35 +146,35 @@ fn for_each_block<T: Wide, const N: usize>(
                 *start += first * stride;
             }
             let block = &mut block[..extent * count];
-            read_lanes(source, start[0], step[0], block, count);
-            work(Lanes { count, extent, start, step, apart: beside.strides }, block);
+            read_lines(source, start[0], step[0], block, count);
+            work(Lines { count, extent, start, step, apart: beside.strides }, block);
         }
     }
 }
 
-/// Reads `count` lanes, one after the other into `block`; their elements lie side by side.
-fn read_lanes<T: Wide>(source: &Source<'_, T>, start: usize, step: usize, block: &mut [T], count: usize) {
+/// Reads `count` lines, one after the other into `block`; their elements lie side by side.
+fn read_lines<T: Wide>(source: &Source<'_, T>, start: usize, step: usize, block: &mut [T], count: usize) {
     if count == 1 {
         return source.gather(start, step, block);
     }
     let (extent, mut row) = (block.len() / count, [T::zeroed(); BESIDE]);
     for i in 0..extent {
         source.gather(start + i * step, 1, &mut row[..count]);
-        for (lane, x) in row[..count].iter().enumerate() {
-            block[lane * extent + i] = *x;
+        for (line, x) in row[..count].iter().enumerate() {
+            block[line * extent + i] = *x;
         }
     }
 }
 
-/// Writes `count` lanes; `steps` go along a lane and from lane to lane.
-fn write_lanes<T: Wide>(sink: &mut Sink<'_, T>, start: usize, steps: [usize; 2], block: &[T], count: usize) {
+/// Writes `count` lines; `steps` go along a line and from line to line.
+fn write_lines<T: Wide>(sink: &mut Sink<'_, T>, start: usize, steps: [usize; 2], block: &[T], count: usize) {
     if count == 1 {
         return sink.scatter(start, steps[0], block);
     }
     let (extent, mut row) = (block.len() / count, [T::zeroed(); BESIDE]);
     for i in 0..extent {
-        for (lane, x) in row[..count].iter_mut().enumerate() {
-            *x = block[lane * extent + i];
+        for (line, x) in row[..count].iter_mut().enumerate() {
+            *x = block[line * extent + i];
         }
         sink.scatter(start + i * steps[0], steps[1], &row[..count]);
     }
