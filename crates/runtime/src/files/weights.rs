@@ -157,10 +157,13 @@ impl SplitCheckpoint {
     }
 }
 
+/// No system has files with longer names; a message repeats the name.
+const LONGEST_NAME: usize = 1024;
+
 /// The path of a file that an index names. An index says nothing about files elsewhere.
 fn beside(index: &Path, name: &str) -> Result<PathBuf, Diagnostic> {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if name.is_empty() || !Path::new(name).components().all(plain) {
+    if name.is_empty() || name.len() > LONGEST_NAME || !Path::new(name).components().all(plain) {
         return Err(unreadable(
             index,
             format_args!("names {}, which is not a file beside it or below", quote(name)),

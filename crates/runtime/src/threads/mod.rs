@@ -8,6 +8,16 @@
 mod crew;
 mod patience;
 mod progress;
+#[cfg(test)]
+mod turns;
+
+/// What [`progress`] is made of; its test puts other things in their place, which go through all
+/// interleavings.
+mod sync {
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic::{AtomicU64, Ordering};
+    pub use std::sync::{Condvar, Mutex};
+}
 
 pub(crate) use crew::{Crew, Round};
 use patience::{Cores, Patience};

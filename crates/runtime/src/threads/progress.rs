@@ -15,11 +15,10 @@
 //! No wakeup is lost: all changes of `state` are read-modify-writes of one atomic, so they have one
 //! order. Either the waiter's `|=` comes after the publisher's swap, then it sees the tick; or it comes
 //! before, then the publisher sees `SLEEPERS` and takes the lock, which it gets only when the waiter
-//! sleeps (or has found another way out).
+//! sleeps (or has found another way out). `tests/progress.rs` goes through all interleavings.
 
-use std::hint::spin_loop;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use super::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop};
+use std::sync::PoisonError;
 
 /// A point in a run: 1, 2, 3, ... in the order of the program.
 pub type Tick = u64;
@@ -115,63 +114,5 @@ fn met(state: u64, tick: Tick) -> Met {
         Met::Stopped
     } else {
         Met::NotYet
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicU64;
-
-    #[test]
-    fn a_tick_is_reached_by_itself_and_by_later_ones() {
-        let progress = Progress::new();
-        assert_eq!(progress.look(0), Met::Reached);
-        assert_eq!(progress.look(1), Met::NotYet);
-        progress.publish(3);
-        assert_eq!(progress.look(2), Met::Reached);
-        progress.stop();
-        assert_eq!(progress.look(3), Met::Reached);
-        assert_eq!(progress.look(4), Met::Stopped);
-        progress.reset();
-        assert_eq!(progress.look(1), Met::NotYet);
-    }
-
-    /// Two lanes hand a plain counter back and forth; every turn sleeps, and none is lost.
-    #[test]
-    fn turns_alternate_without_a_lost_wakeup() {
-        const TURNS: u64 = 20_000;
-        let (ping, pong) = (Progress::new(), Progress::new());
-        let shared = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for turn in 1..=TURNS {
-                    assert_eq!(ping.sleep(turn), Met::Reached);
-                    assert_eq!(shared.load(Ordering::Relaxed), 2 * turn - 1);
-                    shared.store(2 * turn, Ordering::Relaxed);
-                    pong.publish(turn);
-                }
-            });
-            for turn in 1..=TURNS {
-                shared.store(2 * turn - 1, Ordering::Relaxed);
-                ping.publish(turn);
-                if pong.spin(turn, 3) == Met::NotYet {
-                    assert_eq!(pong.sleep(turn), Met::Reached);
-                }
-                assert_eq!(shared.load(Ordering::Relaxed), 2 * turn);
-            }
-        });
-    }
-
-    #[test]
-    fn a_stop_wakes_all_who_sleep() {
-        let progress = Progress::new();
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| assert_eq!(progress.sleep(1), Met::Stopped));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            progress.stop();
-        });
     }
 }
