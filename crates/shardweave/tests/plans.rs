@@ -221,7 +221,12 @@ fn every_form_is_printed_and_those_of_the_language_are_read_back() {
     let placement = emit("p.weave", "placement");
     bench.put("placement.weave", placement.stdout.as_bytes());
     assert_eq!(emit("placement.weave", "placement").stdout, placement.stdout);
-    assert_eq!(emit("placement.weave", "host").stdout, emit("p.weave", "host").stdout);
+    // The same program runs; only, what was derived is now what the user wrote, and reasons say so.
+    let unreasoned = |file: &str| -> String {
+        let host = emit(file, "host").stdout;
+        host.lines().map(|line| format!("{}\n", line.split(" because ").next().unwrap_or(line))).collect()
+    };
+    assert_eq!(unreasoned("placement.weave"), unreasoned("p.weave"));
     emit("p.weave", "local").prints(&["local layer", "all_gather"]);
     emit("p.weave", "host").prints(&["host layer", "all_gather"]);
     let json = bench.run("compile p.weave --emit local --json").exits(0).json();

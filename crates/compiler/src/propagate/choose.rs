@@ -51,7 +51,7 @@ pub(super) fn run(
     for (value, placed) in values.iter() {
         let plan = placed.as_ref().and_then(|placed| {
             choose.note_steps(value, placed);
-            choose.plan(value, &placed.layout)
+            choose.plan(value, placed, &values)
         });
         ops.push(plan);
     }
@@ -72,7 +72,13 @@ struct Choose<'a> {
 }
 
 impl Choose<'_> {
-    fn plan(&mut self, value: ValueId, wanted: &Layout) -> Option<OpPlan> {
+    fn plan(
+        &mut self,
+        value: ValueId,
+        placed: &PlacedValue,
+        values: &Table<ValueId, Option<PlacedValue>>,
+    ) -> Option<OpPlan> {
+        let wanted = &placed.layout;
         let apply = self.program.apply(value)?;
         let space = self.program.space(value, self.sizes)?;
         let question = Question {
@@ -89,9 +95,8 @@ impl Choose<'_> {
             None => question.best(self.sizes, self.cost),
         };
         let steps = best.way.over.step_count(&question.space_sizes());
-        let conflict = conflict(&question, &best.way.over);
-        let told = others.iter().filter_map(|other| alternative(&question, &best, other));
-        let told: Vec<Alternative> = told.take(ALTERNATIVES).collect();
+        let conflict = conflict(&question, &best.way.over, values);
+        let told = self.told(&question, &placed.origin, &best, &others);
         let because = self.because(value, &apply.op, &space, &best, conflict.as_deref());
         if self.placement.is_some_and(|placement| placement.strict) && !matches!(apply.op, Op::Reshard) {
             self.refuse_communication(value, &best, &because);
@@ -116,6 +121,31 @@ impl Choose<'_> {
             overlap: via.unwrap_or(Overlap::None),
             because,
         })
+    }
+
+    /// The ways that were not taken, as far as they are worth telling. A layout that is derived follows the
+    /// way that was taken, so each way is compared by what it costs with the result where it leaves it.
+    fn told(
+        &self,
+        question: &Question<'_>,
+        origin: &Origin,
+        best: &Weighed,
+        others: &[Weighed],
+    ) -> Vec<Alternative> {
+        let told = others.iter().filter_map(|other| alternative(question, best, other));
+        let told: Vec<Alternative> = match origin {
+            Origin::Given => told.take(ALTERNATIVES).collect(),
+            _ => {
+                let free = Question { wanted: None, ..*question };
+                let own = |weighed: &Weighed| free.weigh(self.sizes, self.cost, weighed.way.clone());
+                let Some(own_best) = own(best) else { return told.take(ALTERNATIVES).collect() };
+                let mut own_others: Vec<Weighed> = others.iter().filter_map(own).collect();
+                own_others.sort_by(Weighed::cheaper);
+                let dearer = own_others.iter().filter(|other| other.cheaper(&own_best).is_ge());
+                dearer.filter_map(|other| alternative(&free, &own_best, other)).take(ALTERNATIVES).collect()
+            }
+        };
+        told
     }
 
     /// A reshard is nothing but the move.

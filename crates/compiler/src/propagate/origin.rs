@@ -28,6 +28,20 @@ pub enum Origin {
 /// Chains longer than this are cut short.
 const LONGEST: usize = 4;
 
+/// The value that the user placed and that a value's layout goes back to, along the first of each chain;
+/// the value itself if it is given or nothing asks for it.
+pub(super) fn given_ancestor(values: &Table<ValueId, Option<PlacedValue>>, of: ValueId) -> ValueId {
+    let mut at = of;
+    // A layout is derived of layouts that were there before, so the chain ends.
+    while let Some(PlacedValue { origin: Origin::Forward { from } | Origin::Backward { from, .. }, .. }) =
+        &values[at]
+        && let Some(&next) = from.first()
+    {
+        at = next;
+    }
+    at
+}
+
 impl Origin {
     /// `given`, or a sentence with the chain back to what the user wrote.
     pub fn sentence(

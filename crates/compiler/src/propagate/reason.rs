@@ -1,11 +1,13 @@
 //! What is told about a choice: over what an operation runs, who asked for what, what else there was.
 
+use super::PlacedValue;
+use super::origin::{Origin, given_ancestor};
 use super::ways::{Asker, Question};
 use super::weigh::Weighed;
-use crate::id::Id;
+use crate::id::{Id, Table};
 use crate::layout::{Cuts, Layout};
 use crate::op::Space;
-use crate::program::Operand;
+use crate::program::{Operand, ValueId};
 use crate::report::Alternative;
 use crate::reshard::Route;
 use std::fmt::Write;
@@ -20,9 +22,19 @@ pub(super) fn over_text(space: &Space, over: &Layout, home: &str) -> String {
     over.text(&names, Some(home)).to_string()
 }
 
-/// The claims that cannot all be met: an axis asked for on two dims of one operation.
-pub(super) fn conflict(question: &Question<'_>, over: &Layout) -> Option<String> {
+/// The claims that cannot all be met: an axis asked for on two dims of one operation. Whose layout is
+/// derived speaks for the value that the user wrote; a result that follows its operands asks for nothing.
+pub(super) fn conflict(
+    question: &Question<'_>,
+    over: &Layout,
+    values: &Table<ValueId, Option<PlacedValue>>,
+) -> Option<String> {
+    let follows = |who: Asker| {
+        let result = values[question.value].as_ref().map(|placed| &placed.origin);
+        who == Asker::Result && matches!(result, Some(Origin::Forward { .. }))
+    };
     let mut asks = question.asks(over.mesh());
+    asks.retain(|ask| !follows(ask.who));
     asks.sort_by_key(|ask| ask.who);
     over.mesh().axes().iter().find_map(|(axis, row)| {
         let cut_by_axis =
@@ -31,7 +43,7 @@ pub(super) fn conflict(question: &Question<'_>, over: &Layout) -> Option<String>
         let mut claims: Vec<(usize, Vec<&str>)> = Vec::new();
         for ask in asks.iter().filter(|_| row.size > 1) {
             let Some(dim) = cut_by_axis(&ask.cuts) else { continue };
-            let who = name_of(question, ask.who);
+            let who = name_of(question, ask.who, values);
             match claims.iter_mut().find(|claim| claim.0 == dim) {
                 Some((_, by)) if by.contains(&who) => {}
                 Some((_, by)) => by.push(who),
@@ -51,7 +63,7 @@ pub(super) fn conflict(question: &Question<'_>, over: &Layout) -> Option<String>
     })
 }
 
-fn name_of<'a>(question: &Question<'a>, who: Asker) -> &'a str {
+fn name_of<'a>(question: &Question<'a>, who: Asker, values: &Table<ValueId, Option<PlacedValue>>) -> &'a str {
     let value = match who {
         Asker::Result => question.value,
         Asker::Operand(k) => match question.apply.operands[k] {
@@ -59,7 +71,7 @@ fn name_of<'a>(question: &Question<'a>, who: Asker) -> &'a str {
             Operand::Number(_) => unreachable!("a number asks for nothing"),
         },
     };
-    &question.program.values[value].name
+    &question.program.values[given_ancestor(values, value)].name
 }
 
 /// A way that was not taken, if it is worth telling: it or the one taken communicates, and they do not

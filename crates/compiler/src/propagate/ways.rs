@@ -25,6 +25,7 @@ use std::sync::Arc;
 const MOST_WAYS: usize = 512;
 
 /// What is known of an operation when its ways are listed.
+#[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub program: &'a Program,
     /// The operation's result.

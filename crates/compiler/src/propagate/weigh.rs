@@ -71,7 +71,7 @@ impl Question<'_> {
     }
 
     /// The cost of one way; `None` if the operation cannot run so.
-    fn weigh(&self, sizes: &Sizes, cost: &Cost, way: Way) -> Option<Weighed> {
+    pub fn weigh(&self, sizes: &Sizes, cost: &Cost, way: Way) -> Option<Weighed> {
         let natural = self.space.result_layout(&way.over)?;
         let steps = way.over.step_count(&self.space_sizes());
         let later = finishes_later(&self.apply.op, self.apply.operands.len(), &natural);
