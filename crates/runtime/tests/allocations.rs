@@ -64,8 +64,8 @@ fn allocations_of_a_run(name: &str, statements: &str, placement: &str) -> usize 
 const MLP: &str = "input x: f32[b=2, s=12, e=24]\ninput w0: f32[h=32, e]\ninput b0: f32[h]\ninput w1: f32[e, h]\n\
                    input b1: f32[e]\ny0 = linear(x, w0, b0)\ny1 = gelu(y0)\ny2 = linear(y1, w1, b1)\noutput y2";
 
-/// Programs that use every kernel and every kind of move.
-const PROGRAMS: [(&str, &str, &str); 9] = [
+/// Programs that use every kind of kernel and of move.
+const PROGRAMS: [(&str, &str, &str); 10] = [
     ("mlp", MLP, "on line {\nx: s/tp\nw0: h/tp\nb0: h/tp\ny0: h/tp\nw1: h/tp\ny2: s/tp\n}"),
     (
         "mlp on a grid",
@@ -109,6 +109,13 @@ const PROGRAMS: [(&str, &str, &str); 9] = [
         "rows of a table",
         "input ids: i64[s=16]\ninput table: f32[v=20, e=12]\ny = embedding(ids, table)\noutput y",
         "on line {\ntable: v/tp\ny: s/tp\n}",
+    ),
+    (
+        "products of several shapes, and values from nothing",
+        "input q: f32[n=4, s=8, h=6]\ninput k: f32[n, t=10, h]\na = einsum(\"n s h, n t h -> n s t\", q, k)\n\
+         b = matmul(q, k) -> [n, s, t]\ni = iota(s)\nj = cast(i, f32)\nf = full(2.5, f32)\n\
+         r = broadcast(j, c=3)\nd = add(a, b)\ne = mul(d, f)\ng = sum(r, c)\nu = add(e, g)\noutput u",
+        "on line {\nq: s/tp\nk: t/tp\nu: n/tp\n}",
     ),
 ];
 
