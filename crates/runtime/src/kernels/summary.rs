@@ -24,6 +24,9 @@ use std::cmp::Reverse;
 
 /// One of the summaries of `x` along its part of `dim`.
 pub(super) fn summary(frame: &Frame<'_>, summary: Summary, dim: &str, x: &Input<'_>, out: Output<'_>) {
+    if out.bytes.is_empty() {
+        return; // no line: nothing is set aside for one, however long it would be
+    }
     let apart = frame.result.stride(numbers_of(frame, dim));
     match summary {
         Summary::Exponentials => with_real!(x.dtype(), T => {
