@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   operands ── moved where the space's layout wants them ──▶ the operation on pieces
-//!            ── the result moved where it is placed ──▶ finished (bias, mean) ──▶ rounded
+//!            ── the result moved where it is placed ──▶ completed (bias, mean) ──▶ rounded
 //! ```
 //!
 //! and if its space has streams, all but the last two stand in a loop over the steps. A value that was

@@ -1,4 +1,4 @@
-//! One operation: its operands moved, its pieces computed, its result moved and finished.
+//! One operation: its operands moved, its pieces computed, its result moved and completed.
 
 use super::Lower;
 use super::steps::{in_step, with_steps_of};
@@ -7,11 +7,9 @@ use crate::id::Id;
 use crate::instr::{Arg, Compute, Kind, TensorType};
 use crate::layout::{Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop};
-use crate::op::{Op, Reduce, Space, Zip, space};
+use crate::op::{Later, Op, Reduce, Space, Zip, completed_later, space};
 use crate::program::{Apply, Operand, ValueId};
-use crate::propagate::{
-    InParts, OnPieces, OpPlan, bias_layout, finished_in, finishes_later, in_parts, stored, typed,
-};
+use crate::propagate::{InParts, OnPieces, OpPlan, bias_layout, completed_in, in_parts, stored, typed};
 use crate::reshard::{Leg, route};
 
 /// An operation while it is lowered.
@@ -19,18 +17,18 @@ struct Running<'a> {
     value: ValueId,
     apply: &'a Apply,
     plan: &'a OpPlan,
-    /// What runs on pieces: the operation without what is done later.
+    /// What runs on pieces: the operation without what is done later, and its operands.
     op: Op,
     operands: &'a [Operand],
     space: Space,
     /// The layout of the space inside the loop; the plan's own where there is none.
     over: Layout,
-    /// Where the result is to be when it is finished.
+    /// Where the result is to be when it is completed.
     target: Layout,
     /// How the pieces give the result, all steps together.
     natural: Layout,
-    /// Whether a bias or a division is left for later.
-    later: bool,
+    /// What completes the result.
+    later: Later<'a>,
 }
 
 impl Running<'_> {
@@ -52,13 +50,12 @@ impl Lower<'_> {
         }
         let whole = self.program.space(value, self.sizes).expect("an operation has a space");
         let natural = whole.result_layout(&plan.over).expect("a chosen way can be projected");
-        let later = finishes_later(&apply.op, apply.operands.len(), &natural);
-        let (op, operands) = match (&apply.op, later) {
-            (Op::Linear, true) => (Op::Linear, &apply.operands[..2]),
-            (Op::Reduce(Reduce::Mean, dims), true) => {
-                (Op::Reduce(Reduce::Sum, dims.clone()), &apply.operands[..])
-            }
-            (op, _) => (op.clone(), &apply.operands[..]),
+        let later = completed_later(&apply.op, apply.operands.len(), &natural);
+        let all = &apply.operands[..];
+        let (op, operands, goal) = match later {
+            Later::Nothing => (apply.op.clone(), all, target.clone()),
+            Later::Bias { operand } => (apply.op.clone(), &all[..operand], completed_in(&target)),
+            Later::Division { dims } => (Op::Reduce(Reduce::Sum, dims.to_vec()), all, completed_in(&target)),
         };
         let dims = operands.iter().map(|operand| match operand {
             Operand::Value(v) => self.program.sized_dims(*v, self.sizes),
@@ -68,7 +65,6 @@ impl Lower<'_> {
         let sizes: Vec<u64> = space.dims.values().map(|dim| dim.size).collect();
         let over = plan.over.at_step(&sizes, self.counters);
         let streams = plan.over.streams(&sizes);
-        let goal = if later { finished_in(&target) } else { target.clone() };
         let running = Running { value, apply, plan, op, operands, space, over, target: goal, natural, later };
         let combined = if streams.is_empty() {
             self.straight(&running)
@@ -79,9 +75,9 @@ impl Lower<'_> {
                 streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps));
             self.in_loop(&running, counters.collect())
         };
-        let finished = self.finished(&running, combined);
+        let completed = self.completed(&running, combined);
         let because = self.result_reason(&running);
-        self.follow(finished, &target, &because)
+        self.follow(completed, &target, &because)
     }
 
     /// Without streams: operands, pieces, result.
@@ -115,7 +111,7 @@ impl Lower<'_> {
     /// A loop over the steps that fills the result.
     fn in_loop(&mut self, running: &Running<'_>, counters: Vec<(StepId, u64)>) -> LocalId {
         let dtype = self.program.values[running.value].dtype;
-        let wide = running.later || running.natural.is_partial() || !running.target.partial().is_empty();
+        let wide = running.natural.is_partial() || !running.target.partial().is_empty();
         let name = &self.program.values[running.value].name;
         let ty = TensorType {
             dtype: if wide { dtype.wide() } else { dtype },
@@ -242,8 +238,7 @@ impl Lower<'_> {
     fn pieces(&mut self, running: &Running<'_>, operands: Vec<Arg<LocalId>>, natural: Layout) -> LocalId {
         let v = &self.program.values[running.value];
         let dims = self.program.sized_dims(running.value, self.sizes);
-        let wide = running.later || running.natural.is_partial();
-        let dtype = if wide { v.dtype.wide() } else { stored(v.dtype, &natural) };
+        let dtype = if running.natural.is_partial() { v.dtype.wide() } else { stored(v.dtype, &natural) };
         let result_type = TensorType { dims, dtype, layout: natural };
         let elements = operands.first().and_then(|operand| match operand {
             Arg::Value(id) => Some(self.ty(*id).dtype),
@@ -283,26 +278,30 @@ impl Lower<'_> {
     }
 
     /// A bias is added or a mean divided, and the result rounded.
-    fn finished(&mut self, running: &Running<'_>, combined: LocalId) -> LocalId {
+    fn completed(&mut self, running: &Running<'_>, combined: LocalId) -> LocalId {
         let ty = typed(self.program, self.sizes, running.value, &running.target);
-        if !running.later {
-            return self.stored_as(combined, ty.dtype);
-        }
+        let (zip, right) = match running.later {
+            Later::Nothing => return self.stored_as(combined, ty.dtype),
+            Later::Bias { operand } => (Zip::Add, self.bias(running, running.apply.operands[operand])),
+            Later::Division { dims } => {
+                let summed = running.space.dims.values().filter(|dim| dims.contains(&dim.name));
+                let count: u64 = summed.map(|dim| dim.size).product();
+                (Zip::Div, Arg::Number(Number::Int(i128::from(count))))
+            }
+        };
         let name = &self.program.values[running.value].name;
-        match (&running.apply.op, running.apply.operands.get(2)) {
-            (Op::Linear, Some(Operand::Value(bias))) => {
-                let layout = bias_layout(self.program, running.value, *bias, &running.target);
-                let because = self.operand_reason(running, *bias);
-                let bias = self.have(*bias, &layout, &because);
-                self.elementwise(Op::Zip(Zip::Add), vec![Arg::Value(combined), Arg::Value(bias)], name, ty)
+        self.elementwise(Op::Zip(zip), vec![Arg::Value(combined), right], name, ty)
+    }
+
+    /// A bias where it is added.
+    fn bias(&mut self, running: &Running<'_>, bias: Operand) -> Arg<LocalId> {
+        match bias {
+            Operand::Number(number) => Arg::Number(number),
+            Operand::Value(bias) => {
+                let layout = bias_layout(self.program, running.value, bias, &running.target);
+                let because = self.operand_reason(running, bias);
+                Arg::Value(self.have(bias, &layout, &because))
             }
-            (Op::Reduce(Reduce::Mean, dims), _) => {
-                let reduced = running.space.dims.values().filter(|dim| dims.contains(&dim.name));
-                let count: u64 = reduced.map(|dim| dim.size).product();
-                let count = Arg::Number(Number::Int(i128::from(count)));
-                self.elementwise(Op::Zip(Zip::Div), vec![Arg::Value(combined), count], name, ty)
-            }
-            _ => unreachable!("only a bias and a mean are finished later"),
         }
     }
 

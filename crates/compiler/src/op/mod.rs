@@ -3,6 +3,7 @@
 //! * [`Op`] is one operation with its attributes, as a program holds it.
 //! * [`table`] has one row per operation name: signature, operands, element types, documentation.
 //! * [`Summary`] and [`Finish`]: what of an operation runs on each side of a cut along its dim.
+//! * [`Later`]: what of an operation is left until its parts are combined.
 //! * [`parse_call`] and [`print_call`] are the only reader and printer of calls.
 //! * [`Space`] is the iteration space of one application: all its dims, and which of them each
 //!   operand and the result have. Lowering and kernels read the space, not the operation's name.
@@ -11,6 +12,7 @@ mod arguments;
 mod atoms;
 mod form_table;
 mod held;
+mod later;
 mod partial;
 mod pattern;
 mod projection;
@@ -25,6 +27,7 @@ mod work;
 pub use arguments::unknown_dtype;
 pub use atoms::{AtomSizes, atom_sizes};
 pub use held::cutting_axes;
+pub use later::{Later, completed_later};
 pub use partial::{Passes, passes};
 pub use pattern::{Group, Pattern};
 pub use row::{Scope, row, row_of};

@@ -25,7 +25,7 @@ mod weigh;
 
 pub use origin::Origin;
 pub(crate) use parts::{InParts, OnPieces, in_parts};
-pub(crate) use weigh::{bias_layout, finished_in, finishes_later};
+pub(crate) use weigh::{bias_layout, completed_in};
 
 use crate::cost::Cost;
 use crate::diagnostic::Diagnostics;

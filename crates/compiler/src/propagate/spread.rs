@@ -11,7 +11,7 @@ use crate::cost::Cost;
 use crate::id::Table;
 use crate::layout::{Cuts, Factor, Layout};
 use crate::mesh::Mesh;
-use crate::op::{Op, Reduce, Space};
+use crate::op::{Later, Space, completed_later};
 use crate::placement::Placement;
 use crate::program::{Operand, Program, Sizes, ValueId};
 use std::sync::Arc;
@@ -116,8 +116,8 @@ impl Spread<'_> {
             let from = self.deciders(&question, &best.way.over, &from);
             let mut layout = best.natural;
             // A mean is divided once, after its sum is combined: parts would be rounded one by one.
-            let is_mean = matches!(question.apply.op, Op::Reduce(Reduce::Mean, _));
-            if is_mean || self.program.outputs.contains(&value) {
+            let later = completed_later(&question.apply.op, question.apply.operands.len(), &layout);
+            if matches!(later, Later::Division { .. }) || self.program.outputs.contains(&value) {
                 layout = layout.combined();
             }
             let sizes: Vec<u64> = self.program.sized_dims(value, self.sizes).iter().map(|d| d.1).collect();

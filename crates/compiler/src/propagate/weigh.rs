@@ -7,7 +7,7 @@ use crate::cost::Cost;
 use crate::dtype::Combine;
 use crate::instr::TensorType;
 use crate::layout::{Cuts, Layout};
-use crate::op::{Op, Reduce, Space, work};
+use crate::op::{Later, Op, Space, completed_later, work};
 use crate::program::{Operand, Program, Sizes, ValueId};
 use crate::reshard::{Route, route};
 use std::cmp::Ordering;
@@ -74,15 +74,17 @@ impl Question<'_> {
     pub fn weigh(&self, sizes: &Sizes, cost: &Cost, way: Way) -> Option<Weighed> {
         let natural = self.space.result_layout(&way.over)?;
         let steps = way.over.step_count(&self.space_sizes());
-        let later = finishes_later(&self.apply.op, self.apply.operands.len(), &natural);
+        let later = completed_later(&self.apply.op, self.apply.operands.len(), &natural);
         let wanted = self.wanted.unwrap_or(&natural);
         let (mut time_us, mut bytes_total, mut memory) = (0.0, 0u64, 0u64);
         let (mut moves, mut moved) = (Vec::new(), Vec::new());
         for k in self.claim_order() {
             let Operand::Value(operand) = self.apply.operands[k] else { continue };
-            let need = match later && k == 2 {
-                true => bias_layout(self.program, self.value, operand, &finished_in(wanted)),
-                false => self.needed(&way, k)?,
+            let need = match later {
+                Later::Bias { operand: bias } if bias == k => {
+                    bias_layout(self.program, self.value, operand, &completed_in(wanted))
+                }
+                _ => self.needed(&way, k)?,
             };
             memory = memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, operand, &need)));
             let own_steps = need.step_count(&typed(self.program, sizes, operand, &need).sizes());
@@ -145,15 +147,9 @@ impl Question<'_> {
     }
 }
 
-/// Whether the operation is finished after its parts are combined: a bias is added, a mean divided.
-pub(crate) fn finishes_later(op: &Op, operands: usize, natural: &Layout) -> bool {
-    let has_finish = matches!(op, Op::Linear if operands == 3) || matches!(op, Op::Reduce(Reduce::Mean, _));
-    has_finish && natural.is_partial()
-}
-
-/// The layout in which such an operation is finished on the way to where its result is to be: a bias may
+/// The layout in which an operation is completed later, on the way to where its result is to be: a bias may
 /// be added to parts of a sum and a sum divided in parts, but not parts of anything else.
-pub(crate) fn finished_in(target: &Layout) -> Layout {
+pub(crate) fn completed_in(target: &Layout) -> Layout {
     let sums = target.partial().iter().all(|p| p.combine == Combine::Sum);
     if sums { target.clone() } else { target.combined() }
 }
