@@ -45,6 +45,26 @@ fn every_path_in_a_document_exists() {
     }
 }
 
+/// Between backquotes, three or more words joined by `_` are the name of a test.
+#[test]
+fn every_test_that_keeps_an_invariant_exists() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect();
+    let architecture = read("ARCHITECTURE.md");
+    let of_a_test = |code: &&str| {
+        code.matches('_').count() >= 2 && code.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+    };
+    let named: Vec<&str> = architecture.split('`').skip(1).step_by(2).filter(of_a_test).collect();
+    assert!(named.len() > 10, "{named:?}");
+    for test in named {
+        assert!(
+            text.contains(&format!("#[test]\nfn {test}()")) || text.contains(&format!("    fn {test}()")),
+            "there is no test `{test}`"
+        );
+    }
+}
+
 #[test]
 fn every_link_between_documents_leads_somewhere() {
     for name in DOCUMENTS {
