@@ -110,7 +110,7 @@ impl Walk<'_> {
             overlap: Overlap::None, // nothing overlaps on one stream
             bytes_per_device: traffic.bytes_per_device,
             bytes_total: traffic.bytes_total,
-            because: moved.because.clone(),
+            because: moved.because.clone().unwrap_or_default(),
         });
     }
 

@@ -88,8 +88,8 @@ pub struct Move<V> {
     pub axes: Vec<String>,
     /// How many devices take part in one group.
     pub group: u64,
-    /// Why it moves: a sentence for `explain`, printed behind `because`; empty for a copy.
-    pub because: String,
+    /// Why it moves: a sentence for `explain`, printed behind `because`; none for a copy.
+    pub because: Option<String>,
 }
 
 /// The pattern of a move, by what moves between index maps and device sets.

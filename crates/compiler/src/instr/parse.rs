@@ -144,7 +144,7 @@ impl<'a> FormReader<'a> {
             return Err(self.mistake(place, format!("{} is no kind of move", quote(name))));
         };
         let source = self.value()?;
-        let (mut axes, mut group, mut because) = (Vec::new(), 1, String::new());
+        let (mut axes, mut group, mut because) = (Vec::new(), 1, None);
         if self.cursor.eat_word("over").is_some() {
             axes.push(self.cursor.name("the name of an axis")?.0.to_string());
             while self.cursor.eat(",").is_some() {
@@ -155,7 +155,7 @@ impl<'a> FormReader<'a> {
             group = self.cursor.count("the size of a group")?.0;
         }
         if self.cursor.eat_word("because").is_some() {
-            because = self.cursor.text("the reason in quotes")?.0;
+            because = Some(self.cursor.text("the reason in quotes")?.0);
         }
         Ok(Move { kind, source, target, axes, group, because })
     }

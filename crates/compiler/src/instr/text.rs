@@ -50,8 +50,8 @@ impl<V: fmt::Display> fmt::Display for Move<V> {
         if self.group != 1 {
             write!(f, " group {}", self.group)?;
         }
-        if !self.because.is_empty() {
-            write!(f, " because {}", quoted_text(&self.because))?;
+        if let Some(because) = &self.because {
+            write!(f, " because {}", quoted_text(because))?;
         }
         Ok(())
     }

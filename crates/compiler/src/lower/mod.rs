@@ -99,7 +99,7 @@ impl Lower<'_> {
             target,
             axes: traffic.axes,
             group: traffic.group,
-            because: if communicates { because.into() } else { String::new() },
+            because: communicates.then(|| because.into()),
         }));
     }
 

@@ -28,7 +28,7 @@ pub use arguments::unknown_dtype;
 pub use atoms::{AtomSizes, atom_sizes};
 pub use held::cutting_axes;
 pub use later::{Later, completed_later};
-pub use partial::{Passes, passes};
+pub use partial::{Passes, number_passes, passes};
 pub use pattern::{Group, Pattern};
 pub use row::{Scope, row, row_of};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};

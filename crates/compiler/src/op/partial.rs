@@ -5,7 +5,7 @@
 //! other function. Sums of parts are added part by part. Moving elements passes any operator.
 
 use super::{Map, Op, Reduce, Zip};
-use crate::dtype::Combine;
+use crate::dtype::{Combine, Number};
 
 /// Which operands must be partial in the same way for the result to be partial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,5 +37,15 @@ pub fn passes(op: &Op, operand: usize, combine: Combine) -> Option<Passes> {
         Op::Linear | Op::Matmul if sums && operand < 2 => Some(Passes::Alone),
         Op::Einsum(_) if sums => Some(Passes::Alone),
         _ => None,
+    }
+}
+
+/// Whether parts may meet this number where [`passes`] lets them pass. Most devices may hold zero as
+/// their part, and zero times infinity or divided by zero is not a number, though the sum is none of these.
+pub fn number_passes(op: &Op, number: Number) -> bool {
+    match op {
+        Op::Zip(Zip::Mul) => number.as_f64().is_finite(),
+        Op::Zip(Zip::Div) => number.as_f64() != 0.0,
+        _ => true,
     }
 }

@@ -17,7 +17,7 @@ use crate::dtype::Combine;
 use crate::id::{Id, Table};
 use crate::layout::{Cuts, Factor, Layout, Partial};
 use crate::mesh::{AxisId, Mesh};
-use crate::op::{DimUse, Op, Passes, Space, SpaceId, passes};
+use crate::op::{DimUse, Op, Passes, Space, SpaceId, number_passes, passes};
 use crate::program::{Apply, Operand, Program, ValueId};
 use std::sync::Arc;
 
@@ -259,7 +259,12 @@ impl<'a> Question<'a> {
                 options.push(cuts.clone());
             }
             if streams(ask) != stream {
-                options.push(stream.iter().cloned().chain(without_blocks(cuts, &stream, size)).collect());
+                let rest = without_blocks(cuts, &stream, size);
+                // Given pieces are those of the whole dim; a step's block has no such pieces.
+                let given = rest.iter().any(|factor| matches!(factor, Factor::Sizes(..)));
+                if stream.is_empty() || !given {
+                    options.push(stream.iter().cloned().chain(rest).collect());
+                }
             }
         }
         options.push(stream);
@@ -281,6 +286,13 @@ impl<'a> Question<'a> {
         };
         let all: Vec<usize> = (0..self.apply.operands.len()).collect();
         let mut passing = vec![(Vec::new(), Vec::new())];
+        let number = |operand: &Operand| match operand {
+            Operand::Number(number) => number_passes(&self.apply.op, *number),
+            Operand::Value(_) => true,
+        };
+        if !self.apply.operands.iter().all(number) {
+            return passing;
+        }
         for &k in &all {
             let parts = partial(k);
             let Some(first) = parts.first() else { continue };

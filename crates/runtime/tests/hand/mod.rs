@@ -137,8 +137,8 @@ impl Hand {
     pub fn moved(&self, source: BufferId, target: BufferId) -> Action {
         let ty = |buffer| &self.program.buffers[buffer].ty;
         let Traffic { kind, axes, group, .. } = Traffic::of(ty(source), ty(target));
-        let because = if kind.communicates() { "asked" } else { "" };
-        Action::Move(Move { kind, source, target, axes, group, because: because.into() })
+        let because = kind.communicates().then(|| "asked".into());
+        Action::Move(Move { kind, source, target, axes, group, because })
     }
 
     /// Computes, the space laid out as the text says.
