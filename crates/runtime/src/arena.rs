@@ -11,7 +11,7 @@
 //!    unless both only read.
 //! 3. **The rendezvous.** A device reads a peer's buffer only after the peer has published that it
 //!    arrived at the move, and the peer goes on only after the reader has published that it is done
-//!    ([`Progress`](crate::threads::Progress): release and acquire). All that the peer wrote before
+//!    ([`Progress`](crate::meet::Progress): release and acquire). All that the peer wrote before
 //!    happens before the read; all that it writes after happens after.
 //!
 //! So two threads never touch the same byte at the same time unless both read. References are made only

@@ -1,7 +1,8 @@
 //! Runs what the compiler plans: tensors, kernels, communication, executors.
 //!
 //! `unsafe` is denied but in the files that say why they expect it: the arenas that devices share, mapped
-//! files, the call of the matrix product, and loops compiled for wider vectors.
+//! files, calls of matrix products, and loops compiled for wider vectors. The modules stand in reading
+//! order; each uses only those above it.
 #![deny(unsafe_code)]
 
 pub mod tensor;
@@ -11,6 +12,7 @@ pub mod compare;
 pub mod kernels;
 pub mod reference;
 pub mod memory;
+mod meet;
 mod arena;
 mod instantiate;
 pub mod array;

@@ -1,9 +1,10 @@
 //! A whole array in memory: dtype, shape, and bytes aligned for every element type.
 
-use crate::array::Array;
 use bytemuck::Pod;
 use shardweave_compiler::dtype::DType;
+use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::mesh::DeviceId;
 use std::fmt;
 
 /// Bytes whose start is aligned to 64: for every element type and for a cache line.
@@ -182,9 +183,9 @@ pub trait ArraySource: Send + Sync {
     /// long as they are.
     fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String>;
 
-    /// The elements as they lie on devices already, if they do: a run that wants them in the same layout
-    /// copies piece by piece.
-    fn as_array(&self) -> Option<&Array> {
+    /// The bytes of what a device already holds, if the elements lie on devices as `held` says: a run
+    /// that wants them so copies piece by piece and looks for no element.
+    fn held_by(&self, _device: DeviceId, _held: &TensorType) -> Option<&[u8]> {
         None
     }
 }

@@ -11,7 +11,7 @@ mod sync {
     pub use loom::sync::{Condvar, Mutex};
 }
 
-#[path = "../src/threads/progress.rs"]
+#[path = "../src/meet/progress.rs"]
 #[allow(dead_code)] // a session resets it between runs
 mod progress;
 

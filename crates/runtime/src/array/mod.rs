@@ -31,6 +31,7 @@ use crate::memory;
 use crate::tensor::{AlignedBytes, ArraySource, Tensor};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Id;
+use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::{IndexSet, Layout};
 use shardweave_compiler::mesh::DeviceId;
 use std::fmt;
@@ -192,8 +193,8 @@ impl ArraySource for Array {
         Ok(())
     }
 
-    fn as_array(&self) -> Option<&Array> {
-        Some(self)
+    fn held_by(&self, device: DeviceId, held: &TensorType) -> Option<&[u8]> {
+        self.ty.is_held_as(held).then(|| self.bytes_of(device))
     }
 }
 

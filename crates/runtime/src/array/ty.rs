@@ -85,12 +85,15 @@ impl ArrayType {
         Some(self.indices(device)?.iter().map(IndexSet::count).collect())
     }
 
+    /// What devices hold: dims, layout, and the type in which elements are stored.
+    pub(crate) fn held(&self) -> &TensorType {
+        &self.held
+    }
+
     /// Whether pieces of both types are the same bytes on the same devices.
-    pub(crate) fn held_as(&self, other: &ArrayType) -> bool {
+    pub(crate) fn is_held_as(&self, held: &TensorType) -> bool {
         let sizes = self.sizes();
-        self.held.dtype == other.held.dtype
-            && sizes == other.sizes()
-            && self.layout().same_as(other.layout(), &sizes)
+        self.held.dtype == held.dtype && sizes == held.sizes() && self.layout().same_as(&held.layout, &sizes)
     }
 
     /// The same array in another layout.

@@ -25,7 +25,7 @@ pub(crate) use record::{Log, Recorder};
 use crate::arena::Arenas;
 use crate::instantiate::{Copy, Kernel, Lane, LaneId, Operand, Part, Run, Task, Tasks, TurnId, Work};
 use crate::kernels::{self, Input, Output, Scratch};
-use crate::threads::{Met, Tick};
+use crate::meet::{Met, Tick};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Compute;
 use shardweave_compiler::mesh::DeviceId;

@@ -6,7 +6,7 @@
 
 use super::runs::Runs;
 use crate::kernels::Pieces;
-use crate::threads::Tick;
+use crate::meet::Tick;
 use shardweave_compiler::dtype::{Combine, DType, Number};
 use shardweave_compiler::host::{BufferId, StreamId};
 use shardweave_compiler::id::{Id, Table};

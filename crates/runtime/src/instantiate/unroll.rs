@@ -4,7 +4,7 @@ use super::buffers::{Buffers, Steps};
 use super::moves::{Phase, phases};
 use super::tasks::{Copy, Instr, Lane, LaneId, Task, Tasks, Turn, TurnId, Work};
 use super::{InstantiateError, InstrId, Streams, kernels};
-use crate::threads::Tick;
+use crate::meet::Tick;
 use shardweave_compiler::host::{Action, BufferId, EventId, HostInstr, HostProgram, StreamId};
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::{Compute, Move};

@@ -6,7 +6,7 @@
 use crate::execute::{Job, Outcome, Rendezvous, RunError, Walk, deadlock, first_failure};
 use crate::instantiate::LaneId;
 use crate::kernels::Scratch;
-use crate::threads::{Met, Tick};
+use crate::meet::{Met, Tick};
 use shardweave_compiler::id::Table;
 use std::cell::Cell;
 

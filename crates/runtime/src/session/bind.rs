@@ -77,8 +77,8 @@ fn bind_piece(
     source: &dyn ArraySource,
 ) -> Result<(), String> {
     let out = arenas.write(device.index(), piece.region.clone());
-    match source.as_array().filter(|array| array.ty().held_as(&feed.ty)) {
-        Some(array) => out.copy_from_slice(array.bytes_of(device)),
+    match source.held_by(device, feed.ty.held()) {
+        Some(held) => out.copy_from_slice(held),
         None => piece.holds.fill(&feed.ty, source, out)?,
     }
     Ok(())

@@ -31,7 +31,7 @@ impl Array {
     /// [`RunError::Array`] if the layout does not fit the array, [`RunError::OutOfMemory`].
     pub fn reshard(&self, layout: &Layout) -> Result<Resharded, RunError> {
         let ty = self.ty().in_layout(layout.clone()).map_err(RunError::Array)?;
-        if self.ty().held_as(&ty) {
+        if self.ty().is_held_as(ty.held()) {
             return Ok(Resharded { array: self.relabelled(ty), collectives: Vec::new() });
         }
         let program = one_reshard(self.ty()).map_err(RunError::Compile)?;

@@ -9,9 +9,8 @@
 //!                                 wait for round 2 to start, parked
 //! ```
 
-use super::patience::{Cores, Patience};
-use super::progress::{Met, Progress};
 use crate::execute::{RunError, panic_text};
+use crate::meet::{Cores, Met, Patience, Progress};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

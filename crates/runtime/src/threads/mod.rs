@@ -6,26 +6,13 @@
 //! waits for may need its core.
 
 mod crew;
-mod patience;
-mod progress;
-#[cfg(test)]
-mod turns;
-
-/// What [`progress`] is made of; its test puts other things in their place, which go through all
-/// interleavings.
-mod sync {
-    pub use std::hint::spin_loop;
-    pub use std::sync::atomic::{AtomicU64, Ordering};
-    pub use std::sync::{Condvar, Mutex};
-}
 
 pub(crate) use crew::{Crew, Round};
-use patience::{Cores, Patience};
-pub(crate) use progress::{Met, Progress, Tick};
 
 use crate::execute::{How, Job, Outcome, Rendezvous, RunError, Walk, deadlock, first_failure};
 use crate::instantiate::{LaneId, TurnId};
 use crate::kernels::Scratch;
+use crate::meet::{Cores, Met, Patience, Progress, Tick};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

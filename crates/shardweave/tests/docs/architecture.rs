@@ -69,8 +69,10 @@ fn assert_in_order(sources: &Path) {
 }
 
 #[test]
-fn modules_of_the_compiler_use_only_those_above_them() {
-    assert_in_order(&root().join("crates/compiler/src"));
+fn modules_use_only_those_above_them() {
+    for name in ["compiler", "runtime"] {
+        assert_in_order(&root().join("crates").join(name).join("src"));
+    }
 }
 
 #[test]
