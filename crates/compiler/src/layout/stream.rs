@@ -49,11 +49,11 @@ impl Layout {
 
     /// The layout inside a loop over its streams: each becomes the running step of its counter.
     /// Counters are numbered in the order of [`Layout::streams`], from `first`.
-    pub fn at_step(&self, sizes: &[u64], first: usize) -> Layout {
+    pub fn at_step(&self, sizes: &[u64], first: StepId) -> Layout {
         let streams = self.streams(sizes);
         let mut cuts = self.cuts().to_vec();
         for (number, stream) in streams.iter().enumerate() {
-            cuts[stream.dim][stream.place] = Factor::Step(stream.blocks, StepId::new(first + number));
+            cuts[stream.dim][stream.place] = Factor::Step(stream.blocks, StepId::new(first.index() + number));
         }
         Layout { mesh: self.mesh().clone(), cuts, partial: self.partial().to_vec() }
     }
@@ -130,7 +130,7 @@ mod tests {
             for size in 0..14 {
                 let streams = layout.streams(&[size]);
                 let [stream] = streams[..] else { continue };
-                let stepped = layout.at_step(&[size], 0);
+                let stepped = layout.at_step(&[size], StepId::new(0));
                 let holds = |step: &u64| {
                     let pieces = super::super::DimCuts::new(&stepped, 0, size, &[*step]);
                     pieces.pieces().iter().any(|piece| piece.count() > 0)

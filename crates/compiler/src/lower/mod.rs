@@ -18,9 +18,9 @@ mod steps;
 
 use crate::cost::Cost;
 use crate::dtype::DType;
-use crate::id::Table;
+use crate::id::{Id, Table};
 use crate::instr::{Arg, Compute, Move, TensorType};
-use crate::layout::Layout;
+use crate::layout::{Layout, StepId, Stream};
 use crate::local::{LocalId, LocalInstr, LocalProgram, LocalValue};
 use crate::op::{Op, space};
 use crate::program::{Program, Sizes, ValueId};
@@ -38,7 +38,7 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
         values: Table::new(),
         bodies: vec![Vec::new()],
         at_hand: program.values.keys().map(|_| Vec::new()).collect(),
-        counters: 0,
+        next_counter: StepId::new(0),
     };
     for (value, v) in program.values.iter() {
         let Some(of_value) = &placed.values[value] else { continue };
@@ -72,8 +72,8 @@ struct Lower<'a> {
     bodies: Vec<Vec<LocalInstr>>,
     /// For each program value the local values that hold it outside loops.
     at_hand: Table<ValueId, Vec<LocalId>>,
-    /// Step counters used so far.
-    counters: usize,
+    /// The step counter of the next stream.
+    next_counter: StepId,
 }
 
 impl Lower<'_> {
@@ -87,6 +87,13 @@ impl Lower<'_> {
 
     fn ty(&self, id: LocalId) -> &TensorType {
         &self.values[id].ty
+    }
+
+    /// Counters for the streams of a loop, each with its steps.
+    fn count(&mut self, streams: &[Stream]) -> Vec<(StepId, u64)> {
+        let first = self.next_counter.index();
+        self.next_counter = StepId::new(first + streams.len());
+        (first..).map(StepId::new).zip(streams.iter().map(|stream| stream.steps)).collect()
     }
 
     /// Moves all or a step of `source` into `target`.
@@ -134,7 +141,7 @@ impl Lower<'_> {
         let mut cuts = vec![Vec::new(); space.dims.len()];
         for (group, of_dim) in space.result.iter().zip(ty.layout.cuts()) {
             for dim in group {
-                cuts[crate::id::Id::index(*dim)] = of_dim.clone();
+                cuts[dim.index()] = of_dim.clone();
             }
         }
         let over = Layout::new(ty.layout.mesh().clone(), cuts, ty.layout.partial().to_vec());

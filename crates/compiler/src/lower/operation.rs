@@ -1,7 +1,7 @@
 //! One operation: its operands moved, its pieces computed, its result moved and completed.
 
 use super::Lower;
-use super::steps::{in_step, with_steps_of};
+use super::steps::{stops_in_step, with_steps_of};
 use crate::dtype::Number;
 use crate::id::Id;
 use crate::instr::{Arg, Compute, Kind, TensorType};
@@ -63,17 +63,14 @@ impl Lower<'_> {
         });
         let space = space(&op, &dims.collect::<Vec<_>>(), &self.program.sized_dims(value, self.sizes));
         let sizes: Vec<u64> = space.dims.values().map(|dim| dim.size).collect();
-        let over = plan.over.at_step(&sizes, self.counters);
+        let over = plan.over.at_step(&sizes, self.next_counter);
         let streams = plan.over.streams(&sizes);
         let running = Running { value, apply, plan, op, operands, space, over, target: goal, natural, later };
         let combined = if streams.is_empty() {
             self.straight(&running)
         } else {
-            let first = self.counters;
-            self.counters += streams.len();
-            let counters =
-                streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps));
-            self.in_loop(&running, counters.collect())
+            let counters = self.count(&streams);
+            self.in_loop(&running, counters)
         };
         let completed = self.completed(&running, combined);
         let because = self.result_reason(&running);
@@ -159,31 +156,31 @@ impl Lower<'_> {
         }
         let (from, how) = self.cheapest(operand, &need, steps);
         match how.legs.split_last() {
-            None => Before::Source { source: from, cut: None, step },
+            None => Before::Source { source: from, stops: Vec::new(), step },
             // Some of the loop's counters do not count this operand: what it communicates in the loop, it
             // would communicate again and again.
             Some((last, _)) if last.traffic.kind.communicates() && steps < running.steps() => {
                 let whole = self.along(operand, from, &how.legs, &because);
-                Before::Source { source: whole, cut: None, step }
+                Before::Source { source: whole, stops: Vec::new(), step }
             }
             Some((last, others)) => {
                 let source = self.along(operand, from, others, &because);
-                let reduces = last.traffic.kind.reduces();
-                let cut = if reduces { in_step(&self.ty(source).layout, &step) } else { None };
-                if reduces && cut.is_none() {
-                    let whole = self.along(operand, source, std::slice::from_ref(last), &because);
-                    return Before::Source { source: whole, cut: None, step };
+                match stops_in_step(&self.ty(source).layout, last.traffic.kind, &step) {
+                    Some(stops) => Before::Source { source, stops, step },
+                    None => {
+                        let whole = self.along(operand, source, std::slice::from_ref(last), &because);
+                        Before::Source { source: whole, stops: Vec::new(), step }
+                    }
                 }
-                Before::Source { source, cut, step }
             }
         }
     }
 
     /// An operand's piece for the running step.
     fn in_step_operand(&mut self, running: &Running<'_>, k: usize, before: Before) -> Arg<LocalId> {
-        let (mut at, cut, step) = match before {
+        let (mut at, stops, step) = match before {
             Before::Ready(arg) => return arg,
-            Before::Source { source, cut, step } => (source, cut, step),
+            Before::Source { source, stops, step } => (source, stops, step),
         };
         let Operand::Value(operand) = running.operands[k] else {
             unreachable!("a number is ready before the loop")
@@ -194,10 +191,9 @@ impl Lower<'_> {
         if dtype == dtype.wide() {
             at = self.stored_as(at, dtype);
         }
-        if let Some(cut) = cut {
-            at = self.moved(at, &cut, &because);
+        for layout in stops.iter().chain([&step]) {
+            at = self.moved(at, layout, &because);
         }
-        at = self.moved(at, &step, &because);
         Arg::Value(self.stored_as(at, dtype))
     }
 
@@ -321,18 +317,16 @@ impl Lower<'_> {
         let streams = target.streams(&sizes);
         let (from, how) = self.cheapest(operand, target, target.step_count(&sizes));
         let because = &plan.because;
-        let step = target.at_step(&sizes, self.counters);
+        let step = target.at_step(&sizes, self.next_counter);
         let stepped =
             how.legs.split_last().filter(|(last, _)| last.traffic.kind.communicates() && !streams.is_empty());
         let Some((last, others)) = stepped else {
             return self.have(operand, target, because);
         };
         let mut source = self.along(operand, from, others, because);
-        let reduces = last.traffic.kind.reduces();
-        let cut = if reduces { in_step(&self.ty(source).layout, &step) } else { None };
-        if reduces && cut.is_none() {
+        let Some(stops) = stops_in_step(&self.ty(source).layout, last.traffic.kind, &step) else {
             return self.have(operand, target, because);
-        }
+        };
         if !target.partial().is_empty() {
             source = self.stored_as(source, self.ty(source).dtype.wide());
         }
@@ -340,21 +334,14 @@ impl Lower<'_> {
             &self.program.values[value].name,
             TensorType { layout: target.clone(), ..self.ty(source).clone() },
         );
-        let first = self.counters;
-        self.counters += streams.len();
+        let counters = self.count(&streams);
         self.bodies.push(Vec::new());
-        let at = cut.map_or(source, |cut| self.moved(source, &cut, because));
-        let at = self.moved(at, &step, because);
+        let stops = stops.iter().chain([&step]);
+        let at = stops.fold(source, |at, layout| self.moved(at, layout, because));
         self.move_into(at, result, because);
         let body = self.bodies.pop().expect("the loop's body was pushed above");
-        let counters =
-            streams.iter().enumerate().map(|(n, stream)| (StepId::new(first + n), stream.steps)).collect();
-        self.push(LocalInstr::Loop(LocalLoop {
-            counters,
-            results: vec![result],
-            body,
-            overlap: plan.overlap,
-        }));
+        let overlap = plan.overlap;
+        self.push(LocalInstr::Loop(LocalLoop { counters, results: vec![result], body, overlap }));
         self.stored_as(result, typed(self.program, self.sizes, value, target).dtype)
     }
 
@@ -378,6 +365,6 @@ impl Lower<'_> {
 enum Before {
     /// The same at every step.
     Ready(Arg<LocalId>),
-    /// Each step takes its piece from `source`: cut there first if `cut` says so, then moved.
-    Source { source: LocalId, cut: Option<Layout>, step: Layout },
+    /// Each step moves its piece from `source` over the stops to `step`.
+    Source { source: LocalId, stops: Vec<Layout>, step: Layout },
 }

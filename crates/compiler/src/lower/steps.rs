@@ -1,6 +1,14 @@
 //! Layouts of one step of values that are whole outside the loop.
 
-use crate::layout::{Cuts, Factor, Layout};
+use crate::instr::Kind;
+use crate::layout::{Cuts, Factor, Layout, Steps};
+
+/// The layouts between `source` and the running step of its target, where a leg of that kind leads there:
+/// what is combined is first cut on its own devices, so that a step combines its own part alone. `None`
+/// if it cannot be cut there: such a leg is done at once, before the loop.
+pub(super) fn stops_in_step(source: &Layout, kind: Kind, step: &Layout) -> Option<Vec<Layout>> {
+    if kind.reduces() { Some(vec![in_step(source, step)?]) } else { Some(Vec::new()) }
+}
 
 /// The part of a layout that belongs to the running step of `step`, on the same devices: what can be
 /// cut off without communication. `None` if the step's cuts do not fall on the layout's own.
@@ -10,7 +18,7 @@ use crate::layout::{Cuts, Factor, Layout};
 ///   source not cut,        step s/step(4, i0)    -> s/step(4, i0)
 ///   source s/tp,           step s/step(4, i0)    -> none: each device has rows of some steps only
 /// ```
-pub(super) fn in_step(source: &Layout, step: &Layout) -> Option<Layout> {
+fn in_step(source: &Layout, step: &Layout) -> Option<Layout> {
     if !source.mesh().same_grid(step.mesh()) {
         return None;
     }
@@ -28,10 +36,9 @@ fn dim_in_step(own: &Cuts, step: &Cuts) -> Option<Cuts> {
     for factor in &step[..=last] {
         match (factor, rest.clone().next()) {
             (Factor::Step(..), None) => cuts.push(factor.clone()),
-            (
-                Factor::Step(blocks, _),
-                Some(Factor::Stream(crate::layout::Steps::Count(n)) | Factor::Local(n)),
-            ) if n == blocks => {
+            (Factor::Step(blocks, _), Some(Factor::Stream(Steps::Count(n)) | Factor::Local(n)))
+                if n == blocks =>
+            {
                 cuts.push(factor.clone());
                 rest.next();
             }
