@@ -136,7 +136,7 @@ impl Args<'_> {
         let row = self.row;
         self.operand()?;
         let optional = row.attributes == Attributes::DimAndEps;
-        while self.operands.len() < row.operands.0 || optional && self.an_operand_is_left() {
+        while self.operands.len() < row.operands.least || optional && self.an_operand_is_left() {
             self.operand()?;
         }
         if let Family::Reduce(reduce) = row.family {

@@ -1,7 +1,7 @@
 //! The operations that only forms have: the two sides of an operation along a dim that is cut.
 
 use super::Summary;
-use super::table::{Attributes, Family, OpRow, ResultDType, floats, numbers, view, with};
+use super::table::{Attributes, Family, OpRow, Operands, ResultDType, floats, numbers, view, with};
 
 const fn of_part(summary: Summary, name: &'static str, doc: &'static str) -> OpRow {
     OpRow {
@@ -10,7 +10,7 @@ const fn of_part(summary: Summary, name: &'static str, doc: &'static str) -> OpR
     }
 }
 
-const fn from_parts(family: Family, name: &'static str, operands: (usize, usize)) -> OpRow {
+const fn from_parts(family: Family, name: &'static str, operands: Operands) -> OpRow {
     let row =
         view(family, name, "* d, ..., d@part d@number * -> * d", "From what is said of all parts of a dim.");
     floats(with(Attributes::Dim, operands, row))
@@ -37,18 +37,18 @@ pub const FORM_TABLE: &[OpRow] = &[
             "Of the part of a dim: the largest element, in the order of integers, and its index.",
         ))
     },
-    from_parts(Family::FinishSoftmax, "softmax_from_parts", (2, 2)),
-    from_parts(Family::FinishLogSoftmax, "log_softmax_from_parts", (2, 2)),
+    from_parts(Family::FinishSoftmax, "softmax_from_parts", Operands::exactly(2)),
+    from_parts(Family::FinishLogSoftmax, "log_softmax_from_parts", Operands::exactly(2)),
     OpRow {
         attributes: Attributes::DimAndEps,
-        ..from_parts(Family::FinishLayerNorm, "layer_norm_from_parts", (2, 4))
+        ..from_parts(Family::FinishLayerNorm, "layer_norm_from_parts", Operands::between(2, 4))
     },
     OpRow {
         attributes: Attributes::DimAndEps,
-        ..from_parts(Family::FinishRmsNorm, "rms_norm_from_parts", (2, 3))
+        ..from_parts(Family::FinishRmsNorm, "rms_norm_from_parts", Operands::between(2, 3))
     },
     numbers(OpRow {
         signature: "d@part d@number * -> *",
-        ..from_parts(Family::FinishArgMax, "argmax_from_parts", (1, 1))
+        ..from_parts(Family::FinishArgMax, "argmax_from_parts", Operands::exactly(1))
     }),
 ];

@@ -111,6 +111,29 @@ pub enum Overwrite {
     Forbidden,
 }
 
+/// How many operands an operation has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operands {
+    /// The least number.
+    pub least: usize,
+    /// The greatest number; without one, as many as one likes.
+    pub most: Option<usize>,
+}
+
+impl Operands {
+    pub(super) const fn exactly(count: usize) -> Operands {
+        Operands::between(count, count)
+    }
+
+    pub(super) const fn between(least: usize, most: usize) -> Operands {
+        Operands { least, most: Some(most) }
+    }
+
+    pub(super) const fn at_least(least: usize) -> Operands {
+        Operands { least, most: None }
+    }
+}
+
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct OpRow {
@@ -121,8 +144,8 @@ pub struct OpRow {
     /// The dims of the operands and the result: `*` are dims that all have in common or that pass
     /// through, `+` dims that the operands bring together.
     pub signature: &'static str,
-    /// The least and the greatest number of operands.
-    pub operands: (usize, usize),
+    /// How many operands it has.
+    pub operands: Operands,
     /// Which operands may be a number; at most one at a time is.
     pub number_at: &'static [usize],
     /// How the attributes are written.
@@ -141,14 +164,14 @@ impl OpRow {
     /// Whether a call may have these operands; `numbers` says for each whether it is a number. The
     /// reason why not goes on after the operation's name.
     pub fn check_operands(&self, numbers: &[bool]) -> Result<(), String> {
-        let (least, most) = self.operands;
+        let Operands { least, most } = self.operands;
         let given = numbers.len();
-        if given < least || given > most {
-            let takes = match (least, most) {
-                (_, MANY) => format!("at least {least}"),
-                (least, most) if least == most => format!("{least}"),
-                (least, most) if least + 1 == most => format!("{least} or {most}"),
-                (least, most) => format!("{least} to {most}"),
+        if given < least || most.is_some_and(|most| given > most) {
+            let takes = match most {
+                None => format!("at least {least}"),
+                Some(most) if least == most => format!("{least}"),
+                Some(most) if least + 1 == most => format!("{least} or {most}"),
+                Some(most) => format!("{least} to {most}"),
             };
             let noun = if takes == "1" || takes == "at least 1" { "operand" } else { "operands" };
             return Err(format!("takes {takes} {noun}, not {given}"));
@@ -166,15 +189,12 @@ impl OpRow {
     }
 }
 
-/// As many operands as one likes.
-pub const MANY: usize = usize::MAX;
-
 const fn map(map: Map, name: &'static str, doc: &'static str) -> OpRow {
     OpRow {
         name,
         family: Family::Map(map),
         signature: "* -> *",
-        operands: (1, 1),
+        operands: Operands::exactly(1),
         number_at: &[],
         attributes: Attributes::None,
         dtypes: DTypes::Floats,
@@ -189,7 +209,7 @@ const fn zip(zip: Zip, name: &'static str, dtypes: DTypes, doc: &'static str) ->
     OpRow {
         family: Family::Zip(zip),
         signature: "+, + -> +",
-        operands: (2, 2),
+        operands: Operands::exactly(2),
         number_at: &[0, 1],
         dtypes,
         result,
@@ -224,7 +244,7 @@ pub(super) const fn floats(row: OpRow) -> OpRow {
     OpRow { dtypes: DTypes::Floats, ..row }
 }
 
-pub(super) const fn with(attributes: Attributes, operands: (usize, usize), row: OpRow) -> OpRow {
+pub(super) const fn with(attributes: Attributes, operands: Operands, row: OpRow) -> OpRow {
     OpRow { attributes, operands, ..row }
 }
 
@@ -233,7 +253,7 @@ pub const TABLE: &[OpRow] = &[
     // products
     floats(with(
         Attributes::None,
-        (2, 3),
+        Operands::between(2, 3),
         view(
             Family::Linear,
             "linear",
@@ -243,7 +263,7 @@ pub const TABLE: &[OpRow] = &[
     )),
     floats(with(
         Attributes::None,
-        (2, 2),
+        Operands::exactly(2),
         view(
             Family::Matmul,
             "matmul",
@@ -253,7 +273,7 @@ pub const TABLE: &[OpRow] = &[
     )),
     floats(with(
         Attributes::Pattern,
-        (1, MANY),
+        Operands::at_least(1),
         view(
             Family::Einsum,
             "einsum",
@@ -308,7 +328,7 @@ pub const TABLE: &[OpRow] = &[
     OpRow {
         family: Family::Where,
         signature: "+, +, + -> +",
-        operands: (3, 3),
+        operands: Operands::exactly(3),
         number_at: &[1, 2],
         dtypes: DTypes::Condition,
         ..map(Map::Neg, "where", "The second where the first is true, else the third.")
@@ -331,17 +351,17 @@ pub const TABLE: &[OpRow] = &[
     },
     floats(with(
         Attributes::Dim,
-        (1, 1),
+        Operands::exactly(1),
         view(Family::Softmax, "softmax", "* d -> * d", "exp(x) over its sum along a dim."),
     )),
     floats(with(
         Attributes::Dim,
-        (1, 1),
+        Operands::exactly(1),
         view(Family::LogSoftmax, "log_softmax", "* d -> * d", "The logarithm of `softmax`."),
     )),
     floats(with(
         Attributes::DimAndEps,
-        (1, 3),
+        Operands::between(1, 3),
         view(
             Family::LayerNorm,
             "layer_norm",
@@ -351,7 +371,7 @@ pub const TABLE: &[OpRow] = &[
     )),
     floats(with(
         Attributes::DimAndEps,
-        (1, 2),
+        Operands::between(1, 2),
         view(
             Family::RmsNorm,
             "rms_norm",
@@ -362,17 +382,17 @@ pub const TABLE: &[OpRow] = &[
     // views
     with(
         Attributes::PatternAndSizes,
-        (1, 1),
+        Operands::exactly(1),
         view(Family::Rearrange, "rearrange", "pattern", "Splits, merges and permutes dims."),
     ),
     with(
         Attributes::Renames,
-        (1, 1),
+        Operands::exactly(1),
         view(Family::Rename, "rename", "* s -> * t", "The same values under other dim names."),
     ),
     with(
         Attributes::Extent,
-        (1, 1),
+        Operands::exactly(1),
         view(
             Family::Slice,
             "slice",
@@ -382,17 +402,17 @@ pub const TABLE: &[OpRow] = &[
     ),
     with(
         Attributes::Extent,
-        (1, 1),
+        Operands::exactly(1),
         view(Family::Pad, "pad", "* d -> * t", "So many zeros before and after along a dim."),
     ),
     with(
         Attributes::NewName,
-        (1, MANY),
+        Operands::at_least(1),
         view(Family::Concat, "concat", "* d, * e -> * t", "The operands one after the other along one dim."),
     ),
     with(
         Attributes::NewDim,
-        (1, 1),
+        Operands::exactly(1),
         view(
             Family::Broadcast,
             "broadcast",
@@ -403,18 +423,26 @@ pub const TABLE: &[OpRow] = &[
     OpRow {
         dtypes: DTypes::None,
         result: ResultDType::I64,
-        ..with(Attributes::DimAlone, (0, 0), view(Family::Iota, "iota", "-> d", "The index along the dim."))
+        ..with(
+            Attributes::DimAlone,
+            Operands::exactly(0),
+            view(Family::Iota, "iota", "-> d", "The index along the dim."),
+        )
     },
     OpRow {
         dtypes: DTypes::None,
         result: ResultDType::Written,
-        ..with(Attributes::NumberAndDType, (0, 0), view(Family::Full, "full", "->", "A number as a scalar."))
+        ..with(
+            Attributes::NumberAndDType,
+            Operands::exactly(0),
+            view(Family::Full, "full", "->", "A number as a scalar."),
+        )
     },
     OpRow {
         dtypes: DTypes::Ids,
         ..with(
             Attributes::None,
-            (2, 2),
+            Operands::exactly(2),
             view(
                 Family::Embedding,
                 "embedding",
@@ -425,7 +453,7 @@ pub const TABLE: &[OpRow] = &[
     },
     with(
         Attributes::None,
-        (1, 1),
+        Operands::exactly(1),
         view(
             Family::Reshard,
             "reshard",

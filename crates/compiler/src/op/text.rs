@@ -3,7 +3,7 @@
 
 use super::arguments::{argument, misuse, read_arguments};
 use super::row::{Scope, row};
-use super::table::{Attributes, Family, OpRow, TABLE};
+use super::table::{Attributes, Family, OpRow, Operands, TABLE};
 use super::{Finish, Op};
 use crate::diagnostic::{Code, Diagnostic, Span, quote};
 use crate::dtype::Number;
@@ -116,13 +116,13 @@ pub fn usage(row: &OpRow) -> String {
         (Family::FinishSoftmax | Family::FinishLogSoftmax, _) => "x, p",
         (Family::FinishLayerNorm, _) => "x, g, b, p",
         (Family::FinishRmsNorm, _) => "x, g, p",
-        (_, (1, 1)) => "x",
+        (_, Operands { most: Some(1), .. }) => "x",
         (Family::Linear, _) => "x, w, b",
         (Family::LayerNorm, _) => "x, g, b",
         (Family::RmsNorm, _) => "x, g",
         (Family::Where, _) => "c, a, b",
         (Family::Embedding, _) => "ids, table",
-        (_, (2, 2)) => "a, b",
+        (_, Operands { most: Some(2), .. }) => "a, b",
         _ => "a, b, ...",
     };
     let args = match row.attributes {
