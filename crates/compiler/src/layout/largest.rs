@@ -12,7 +12,7 @@
 //! of one block only the first, the last and an empty one differ: the lists stay few, however many
 //! devices there are.
 
-use super::{Factor, Layout};
+use super::{CeilPieces, Factor, Layout};
 use crate::mesh::Mesh;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,29 +55,24 @@ fn blocks(sizes: impl IntoIterator<Item = (u64, u64)>) -> Blocks {
     list
 }
 
-/// What the `index`th of `count` ceil pieces of a block holds.
-fn ceil_piece(block: u64, count: u64, index: u64) -> u64 {
-    let piece = block.div_ceil(count);
-    block.saturating_sub(index.saturating_mul(piece)).min(piece)
-}
-
 /// A device that takes one of `count` ceil pieces of every block: all different outcomes.
 fn one_piece_each(list: &Blocks, count: u64) -> Vec<Blocks> {
     // A piece differs from the one before it where some block's pieces get smaller, or end.
     let turns = list.keys().flat_map(|&block| {
-        let whole = block / block.div_ceil(count);
-        [whole, whole.saturating_add(1)]
+        let full = CeilPieces::new(block, count).full();
+        [full, full.saturating_add(1)]
     });
     let indices: BTreeSet<u64> = turns.chain([0]).filter(|&index| index < count).collect();
-    let at = |index: u64| blocks(list.iter().map(|(&block, &n)| (ceil_piece(block, count, index), n)));
+    let at =
+        |index: u64| blocks(list.iter().map(|(&block, &n)| (CeilPieces::new(block, count).size(index), n)));
     indices.into_iter().map(at).collect()
 }
 
 /// A device that keeps all `count` ceil pieces of every block.
 fn all_pieces(list: &Blocks, count: u64) -> Blocks {
     blocks(list.iter().flat_map(|(&block, &n)| {
-        let piece = block.div_ceil(count);
-        [(piece, n.saturating_mul(block / piece)), (block % piece, n)]
+        let pieces = CeilPieces::new(block, count);
+        [(pieces.largest(), n.saturating_mul(pieces.full())), (pieces.rest(), n)]
     }))
 }
 

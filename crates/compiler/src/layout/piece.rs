@@ -1,6 +1,6 @@
 //! Which indices a device holds: the one map that everything else is derived from.
 
-use super::{Factor, IndexSet, Layout};
+use super::{CeilPieces, Factor, IndexSet, Layout};
 use crate::id::Id;
 use crate::mesh::{AxisId, Coords, DeviceId, Mesh};
 use std::ops::Range;
@@ -108,11 +108,10 @@ fn split(blocks: &[(u64, u64)], count: u64) -> Vec<(u64, u64)> {
     blocks.iter().flat_map(pieces).collect()
 }
 
-/// The `index`th of `count` pieces of `ceil(len / count)`; the last ones are smaller or empty.
+/// The `index`th of `count` ceil pieces of a block.
 fn ceil_piece(block: (u64, u64), count: u64, index: u64) -> (u64, u64) {
-    let piece = (block.1 - block.0).div_ceil(count);
-    let at = |n: u64| block.0.saturating_add(n.saturating_mul(piece)).min(block.1);
-    (at(index), at(index + 1))
+    let (start, end) = CeilPieces::new(block.1 - block.0, count).bounds(index);
+    (block.0 + start, block.0 + end)
 }
 
 /// One dim's factors on their mesh: all the different pieces it has, each by the coordinates that

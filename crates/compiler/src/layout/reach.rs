@@ -12,7 +12,7 @@
 //! That is why questions about all devices (is everything written, do two accesses meet) need no walk
 //! over them: an element is held by some device exactly if it is in the reach.
 
-use super::{Cuts, Factor, IndexSet, Layout};
+use super::{CeilPieces, Cuts, Factor, IndexSet, Layout};
 use crate::id::Id;
 use crate::mesh::Mesh;
 use std::ops::Range;
@@ -72,9 +72,9 @@ fn cut_all(blocks: &[(u64, u64)], cut: impl Fn((u64, u64)) -> Vec<(u64, u64)>) -
 
 /// Those of the `count` ceil pieces of a block that are in a range and not empty.
 fn ceil_cuts((start, end): (u64, u64), pieces: Range<u64>, count: u64) -> Vec<(u64, u64)> {
-    let piece = (end - start).div_ceil(count.max(1));
-    let at = |n: u64| start.saturating_add(n.saturating_mul(piece)).min(end);
-    pieces.map(|n| (at(n), at(n.saturating_add(1)))).take_while(|(from, to)| from < to).collect()
+    let cut = CeilPieces::new(end - start, count);
+    let bounds = pieces.map(|n| cut.bounds(n)).take_while(|(from, to)| from < to);
+    bounds.map(|(from, to)| (start + from, start + to)).collect()
 }
 
 /// The given pieces of a block.

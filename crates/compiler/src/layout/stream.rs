@@ -1,6 +1,6 @@
 //! The streams of a layout: how many steps each runs, and what the layout is at one step.
 
-use super::{Factor, Layout, StepId};
+use super::{CeilPieces, Factor, Layout, StepId};
 use crate::id::Id;
 use std::collections::BTreeSet;
 
@@ -38,11 +38,12 @@ impl Layout {
                     continue;
                 }
             };
-            let steps = blocks.iter().map(|block| piece_count(*block, count)).max().unwrap_or(0);
+            let steps = blocks.iter().map(|block| CeilPieces::new(*block, count).filled()).max().unwrap_or(0);
             if factor.is_stream() && steps > 1 {
                 found.push(Stream { dim, place, blocks: count, steps });
             }
-            blocks = blocks.iter().flat_map(|block| piece_sizes(*block, count)).collect();
+            blocks =
+                blocks.iter().flat_map(|block| CeilPieces::new(*block, count).different_sizes()).collect();
         }
         found
     }
@@ -62,18 +63,6 @@ impl Layout {
     pub fn step_count(&self, sizes: &[u64]) -> u64 {
         self.streams(sizes).iter().map(|stream| stream.steps).fold(1, u64::saturating_mul)
     }
-}
-
-/// How many of `count` ceil pieces of a block are not empty.
-fn piece_count(block: u64, count: u64) -> u64 {
-    if block == 0 { 0 } else { block.div_ceil(block.div_ceil(count)) }
-}
-
-/// The sizes that ceil pieces of a block have: that of the first ones, and that of the last.
-fn piece_sizes(block: u64, count: u64) -> [u64; 2] {
-    let piece = block.div_ceil(count);
-    let rest = block.checked_rem(piece).unwrap_or(0);
-    [piece, if rest == 0 { piece } else { rest }]
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 use super::held::cutting_axes;
 use super::window::{around_window, window_cuts};
 use super::{DimUse, Space, SpaceId};
-use crate::layout::{Cuts, DimCuts, Factor, IndexSet, Layout, Partial};
+use crate::layout::{CeilPieces, Cuts, DimCuts, Factor, IndexSet, Layout, Partial};
 use crate::mesh::Mesh;
 use std::sync::Arc;
 
@@ -182,9 +182,8 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
             Factor::Axis(axis)
                 if last == 0 && place == 0 && !parts[last].size.is_multiple_of(mesh.size(*axis)) =>
             {
-                let piece = parts[last].size.div_ceil(mesh.size(*axis));
-                let at = |n: u64| n.saturating_mul(piece).min(parts[last].size).saturating_mul(inner);
-                Factor::Sizes(*axis, (0..mesh.size(*axis)).map(|n| at(n + 1) - at(n)).collect())
+                let pieces = CeilPieces::new(parts[last].size, mesh.size(*axis)).sizes();
+                Factor::Sizes(*axis, pieces.map(|n| n.saturating_mul(inner)).collect())
             }
             Factor::Stream(steps) => {
                 Factor::Stream(crate::layout::Steps::Count(steps.count(parts[last].size)))

@@ -2,7 +2,7 @@
 
 use super::Placement;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
-use crate::layout::{Factor, Layout};
+use crate::layout::{CeilPieces, Factor, Layout};
 use crate::program::{Program, Sizes};
 use std::collections::BTreeSet;
 
@@ -77,7 +77,10 @@ impl Walk<'_> {
                     return Err(self.too_many(factor, size));
                 }
             }
-            pieces = pieces.into_iter().flat_map(|piece| ceil_pieces(piece, count)).collect();
+            pieces = pieces
+                .into_iter()
+                .flat_map(|piece| CeilPieces::new(piece, count).different_sizes())
+                .collect();
         }
         Ok(())
     }
@@ -109,24 +112,6 @@ impl Walk<'_> {
         );
         Diagnostic::at(Code::BadCut, self.span, message).help("use fewer blocks or steps")
     }
-}
-
-/// The different sizes of the ceil pieces of a block: full ones, a smaller one, empty ones.
-fn ceil_pieces(size: u64, count: u64) -> Vec<u64> {
-    let piece = size.div_ceil(count);
-    if piece == 0 {
-        return vec![0];
-    }
-    let (full, rest) = (size / piece, size % piece);
-    let used = full + u64::from(rest > 0);
-    let mut sizes = vec![piece];
-    if rest > 0 {
-        sizes.push(rest);
-    }
-    if used < count {
-        sizes.push(0);
-    }
-    sizes
 }
 
 #[cfg(test)]
@@ -168,13 +153,5 @@ mod tests {
             let found = check(entry, size).expect_err(entry);
             assert!(found.starts_with("error[E0407]"), "{found}");
         }
-    }
-
-    #[test]
-    fn sizes_of_ceil_pieces() {
-        assert_eq!(ceil_pieces(5, 4), [2, 1, 0]);
-        assert_eq!(ceil_pieces(8, 4), [2]);
-        assert_eq!(ceil_pieces(0, 4), [0]);
-        assert_eq!(ceil_pieces(1, u64::MAX), [1, 0]);
     }
 }
