@@ -98,6 +98,27 @@ impl Number {
         }
     }
 
+    /// The number that a value of a half type holds for this one: the nearest, ties to even. Other types
+    /// take it as it is.
+    pub fn rounded(self, dtype: DType) -> Number {
+        let (precision, least) = match dtype {
+            DType::Bf16 => (8, -126),
+            DType::F16 => (11, -14),
+            _ => return self,
+        };
+        match self {
+            // An f64 holds it without rounding, so that it is rounded once.
+            Number::Int(i) if i.unsigned_abs() >= 1 << f64::MANTISSA_DIGITS => {
+                let excess = 128 - i.unsigned_abs().leading_zeros() - f64::MANTISSA_DIGITS;
+                let head = i.unsigned_abs() >> excess;
+                let sticky = u128::from(head << excess != i.unsigned_abs());
+                let odd = ((head | sticky) << excess) as f64;
+                Number::Float(nearest(if i < 0 { -odd } else { odd }, precision, least))
+            }
+            other => Number::Float(nearest(other.as_f64(), precision, least)),
+        }
+    }
+
     /// Whether a value of type `dtype` can hold the number: no integer type takes a fraction,
     /// and a finite number must stay finite.
     pub fn fits(self, dtype: DType) -> bool {
@@ -111,6 +132,17 @@ impl Number {
             }
         }
     }
+}
+
+/// The nearest number with so many bits, the least exponent of a normal one being `least`.
+fn nearest(x: f64, precision: i32, least: i32) -> f64 {
+    if !x.is_finite() || x == 0.0 {
+        return x;
+    }
+    let exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+    // The distance between neighbours around x, a power of two: dividing by it is exact.
+    let unit = f64::from_bits(((exponent.max(least) - precision + 1 + 1023) as u64) << 52);
+    (x / unit).round_ties_even() * unit
 }
 
 /// The smallest positive number that rounds to infinity.
@@ -180,5 +212,26 @@ impl Combine {
 impl fmt::Display for Combine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_halves_in_one_rounding() {
+        let rounded = |number: Number, dtype| number.rounded(dtype).as_f64();
+        assert_eq!(rounded(Number::Float(0.1), DType::Bf16), 0.100_097_656_25);
+        assert_eq!(rounded(Number::Float(-0.1), DType::F16), -0.099_975_585_937_5);
+        assert_eq!(rounded(Number::Float(2f64.powi(-25) * 1.5), DType::F16), 2f64.powi(-24));
+        assert_eq!(rounded(Number::Int(2049), DType::F16), 2048.0);
+        assert_eq!(rounded(Number::Int(2051), DType::F16), 2052.0);
+        // Just above the middle, by less than an f64 can see.
+        let above = (1i128 << 90) + (1 << 82) + 1;
+        assert_eq!(rounded(Number::Int(above), DType::Bf16), 2f64.powi(90) + 2f64.powi(83));
+        assert_eq!(rounded(Number::Int(-above), DType::Bf16), -(2f64.powi(90) + 2f64.powi(83)));
+        assert!(rounded(Number::Float(f64::NAN), DType::Bf16).is_nan());
+        assert_eq!(Number::Int(7).rounded(DType::F32), Number::Int(7));
     }
 }

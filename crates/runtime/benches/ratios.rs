@@ -14,7 +14,7 @@ use shardweave_runtime::session::Session;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
-use subjects::{COLLECTIVES, Collective, LAYERS, Layer};
+use subjects::{Bytes, COLLECTIVES, Collective, LAYERS, Layer};
 
 /// Pairs of a line.
 const PAIRS: usize = 21;
@@ -131,18 +131,20 @@ fn blas() {
     }
 }
 
-/// Collectives beside both threads copying (and adding) as many bytes.
+/// Elements of the value that collectives move: 16 MiB.
+const VALUE: usize = 2048 * 2048;
+
+/// Collectives beside both threads doing with as many bytes what at least has to be done.
 fn collectives() {
     println!("\ncollectives on 16 MiB, f32, 2 devices: times what both threads need for the bytes alone");
     const RUNS: usize = 8;
     let each = 1e3 / RUNS as f64;
     println!("{:26} {:>10} {:>10} {:>7}", "collective", "ms", "bytes ms", "times");
-    for Collective { moved, copied, added } in &COLLECTIVES {
+    let mut threads = BothThreads::new();
+    for Collective { moved, bytes } in &COLLECTIVES {
         let mut session = moved.ready(&[("m", 2048), ("n", 2048)]);
-        let half = 2048 * 2048 / 2;
-        let mut bytes = BothThreads::new((copied + added) * half);
         let turns = turns([&mut || (0..RUNS).map(|_| execute(&mut session)).sum(), &mut || {
-            (0..RUNS).map(|_| bytes.run(*copied * half)).sum()
+            (0..RUNS).map(|_| threads.run(*bytes)).sum()
         }]);
         let [collective, bytes] = [0, 1].map(|n| median_of(&turns, |turn| turn[n]));
         let times = median_of(&turns, |[collective, bytes]| collective / bytes);
@@ -150,31 +152,26 @@ fn collectives() {
     }
 }
 
-/// Memory of two threads: each reads what the other has, and writes its own.
+/// Memory of two threads: each reads what both have, and writes its own.
 struct BothThreads {
     sources: [Vec<f32>; 2],
     targets: [Vec<f32>; 2],
 }
 
 impl BothThreads {
-    fn new(elements: usize) -> BothThreads {
-        let made = |_: usize| vec![1.0; elements];
+    fn new() -> BothThreads {
+        let made = |_: usize| vec![1.0; VALUE];
         BothThreads { sources: [0, 1].map(made), targets: [0, 1].map(made) }
     }
 
-    /// Both threads copy so many elements, and add the others. Seconds of the one that takes longer.
-    fn run(&mut self, copied: usize) -> f64 {
+    /// Both threads at once. Seconds of the one that takes longer; starting them does not count.
+    fn run(&mut self, bytes: Bytes) -> f64 {
         let (sources, barrier) = (&self.sources, &Barrier::new(2));
         let work = move |rank: usize, target: &mut Vec<f32>| {
-            let (own, other) = (&sources[rank], &sources[1 - rank]);
             barrier.wait();
             seconds(|| {
-                let (copies, sums) = target.split_at_mut(copied);
-                copies.copy_from_slice(&other[..copied]);
-                for ((sum, a), b) in sums.iter_mut().zip(&own[copied..]).zip(&other[copied..]) {
-                    *sum = a + b;
-                }
-                black_box((copies, sums));
+                bytes(rank, [&sources[rank], &sources[1 - rank]], target);
+                black_box(&mut *target);
             })
         };
         let [first, second] = &mut self.targets;

@@ -18,6 +18,7 @@
 //! for the very bytes that a task reads or writes, and only as long as it does.
 #![expect(unsafe_code, reason = "devices share memory by the rules above")]
 
+use memmap2::MmapMut;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -48,10 +49,17 @@ pub struct Kept {
 
 /// Zeroed memory of one device.
 struct Block {
-    allocated: NonNull<u8>,
-    layout: Layout,
+    memory: Memory,
     /// The first byte at a multiple of [`ALIGNMENT`].
     start: NonNull<u8>,
+}
+
+/// Where a block's memory comes from.
+enum Memory {
+    Heap(NonNull<u8>, Layout),
+    /// Pages of its own, as large as the system makes them: walking over rows of a large piece then
+    /// costs no look-up of a page each.
+    Pages(#[expect(dead_code, reason = "kept for as long as the block is")] MmapMut),
 }
 
 // SAFETY: a block owns its memory; who may touch which bytes when is settled by the three rules above.
@@ -164,8 +172,25 @@ impl Kept {
 }
 
 impl Block {
+    /// From so many bytes on a block has pages of its own: a few large pages.
+    const LARGE: usize = 8 << 20;
+
     /// `bytes` zero bytes at a multiple of [`ALIGNMENT`]; `None` if there is not so much memory.
     fn new(bytes: usize) -> Option<Block> {
+        if bytes >= Block::LARGE { Block::of_pages(bytes) } else { Block::of_heap(bytes) }
+    }
+
+    fn of_pages(bytes: usize) -> Option<Block> {
+        let mut pages = MmapMut::map_anon(bytes).ok()?;
+        // Large pages are a wish: without them all is as it would be, but slower.
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        // A page starts at a multiple of more than `ALIGNMENT`.
+        let start = NonNull::new(pages.as_mut_ptr())?;
+        Some(Block { memory: Memory::Pages(pages), start })
+    }
+
+    fn of_heap(bytes: usize) -> Option<Block> {
         // Zeroed memory of small alignment comes untouched from the system; of large alignment it would
         // be written here. So align by hand.
         let layout = Layout::from_size_align(bytes.checked_add(ALIGNMENT)?, 8).ok()?;
@@ -175,14 +200,16 @@ impl Block {
         assert!(skip < ALIGNMENT, "a byte pointer can be aligned within the {ALIGNMENT} bytes added for it");
         // SAFETY: `skip < ALIGNMENT`, so the result and `bytes` after it lie in the allocation.
         let start = unsafe { allocated.add(skip) };
-        Some(Block { allocated, layout, start })
+        Some(Block { memory: Memory::Heap(allocated, layout), start })
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout, and freed once: here.
-        unsafe { dealloc(self.allocated.as_ptr(), self.layout) }
+        if let Memory::Heap(allocated, layout) = &self.memory {
+            // SAFETY: allocated by `of_heap` with this layout, and freed once: here.
+            unsafe { dealloc(allocated.as_ptr(), *layout) }
+        }
     }
 }
 
@@ -225,6 +252,14 @@ mod tests {
     #[should_panic(expected = "64 of them kept")]
     fn regions_across_what_is_kept_are_refused() {
         Arenas::around(Kept::default(), 64, 128, &[true]).unwrap().read(0, 60..68);
+    }
+
+    #[test]
+    fn large_memory_is_zero_and_aligned_too() {
+        let arenas = arenas(Block::LARGE + 100, &[true]).unwrap();
+        assert_eq!(arenas.read(0, 0..1).as_ptr().align_offset(ALIGNMENT), 0);
+        assert_eq!(arenas.read(0, Block::LARGE..Block::LARGE + 100), [0; 100]);
+        arenas.write(0, Block::LARGE + 99..Block::LARGE + 100).fill(1);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Lower<'_> {
     fn straight(&mut self, running: &Running<'_>) -> LocalId {
         let operands: Vec<Arg<LocalId>> = (0..running.operands.len())
             .map(|k| match running.operands[k] {
-                Operand::Number(number) => Arg::Number(number),
+                Operand::Number(number) => self.number(running, number),
                 Operand::Value(operand) => {
                     let because = self.operand_reason(running, operand);
                     Arg::Value(self.have(operand, &self.needed(running, k, &running.plan.over), &because))
@@ -136,6 +136,14 @@ impl Lower<'_> {
         running.space.operand_layout(over, k, partial).expect("a chosen way can be projected")
     }
 
+    /// A number takes the type of the operand beside it. Where that is in parts, which are held wide, it
+    /// is rounded here: what runs sees the wide type alone.
+    fn number(&self, running: &Running<'_>, number: Number) -> Arg<LocalId> {
+        let in_parts = !running.plan.carriers.is_empty();
+        let dtype = self.program.values[running.value].dtype;
+        Arg::Number(if in_parts { number.rounded(dtype) } else { number })
+    }
+
     fn operand_sizes(&self, operand: ValueId) -> Vec<u64> {
         self.program.sized_dims(operand, self.sizes).into_iter().map(|(_, size)| size).collect()
     }
@@ -143,7 +151,7 @@ impl Lower<'_> {
     /// What can be done for an operand before the loop.
     fn before_loop(&mut self, running: &Running<'_>, k: usize) -> Before {
         let operand = match running.operands[k] {
-            Operand::Number(number) => return Before::Ready(Arg::Number(number)),
+            Operand::Number(number) => return Before::Ready(self.number(running, number)),
             Operand::Value(operand) => operand,
         };
         let need = self.needed(running, k, &running.plan.over);

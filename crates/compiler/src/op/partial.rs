@@ -3,6 +3,11 @@
 //! With parts `a`, `b` of a sum: `f(a + b) = f(a) + f(b)` holds for a scale, a product with a value
 //! that is whole, and everything that only moves elements; it does not hold for an added number or any
 //! other function. Sums of parts are added part by part. Moving elements passes any operator.
+//!
+//! One thing is not kept: the sign of a zero. A part that holds nothing of a sum is -0, which changes nothing;
+//! its negative is 0, which makes a sum of -0 a 0. No function of an element could do better, for a part
+//! that is -0 because it holds nothing cannot be told from one that holds -0. Where signs of zeros matter,
+//! pin the operand to be whole.
 
 use super::{Map, Op, Reduce, Zip};
 use crate::dtype::{Combine, Number};

@@ -80,11 +80,7 @@ pub const LAYERS: [Layer; 4] = [
             program: "input x: f32[m, k]\ninput w: f32[n, k]\ninput b: f32[n]\ny = linear(x, w, b)\noutput y",
             placement: "x: m/tp\nw: n/tp\nb: n/tp\ny: n/tp",
         },
-        alone: Subject {
-            name: "halves of the columns",
-            program: "input x: f32[m, k]\ninput w: f32[n, k]\ny = linear(x, w)\noutput y",
-            placement: "x: replicated\nw: n/tp\ny: n/tp",
-        },
+        alone: HALF_COLUMNS,
         besides: None,
         products: 1,
     },
@@ -126,20 +122,30 @@ pub const LAYERS: [Layer; 4] = [
     },
 ];
 
+/// `x w^T`, each device with half of the columns.
+pub const HALF_COLUMNS: Subject = Subject {
+    name: "halves of the columns",
+    program: "input x: f32[m, k]\ninput w: f32[n, k]\ny = linear(x, w)\noutput y",
+    placement: "x: replicated\nw: n/tp\ny: n/tp",
+};
+
+/// `h w^T`, each device with half of what is summed.
 const SUMS: Subject = Subject {
     name: "halves of the sums",
     program: "input h: f32[m, n]\ninput w: f32[k, n]\ny = linear(h, w)\noutput y",
     placement: "h: n/tp\nw: n/tp\ny: partial(tp)",
 };
 
-/// A collective, and what each device at least has to do with bytes.
+/// What a device at least has to do with bytes: its rank, its own memory and the other's, each as large as the
+/// value, and where its result goes.
+pub type Bytes = fn(usize, [&[f32]; 2], &mut [f32]);
+
+/// A collective, and what it at least has to do.
 pub struct Collective {
     /// The move.
     pub moved: Subject,
-    /// Parts of the value that are copied by each device, in halves of it.
-    pub copied: usize,
-    /// Parts of the value that are read from two places, added and written, in halves of it.
-    pub added: usize,
+    /// The bytes.
+    pub bytes: Bytes,
 }
 
 const RESHARD: &str = "input x: f32[m, n]\ny = reshard(x)\noutput y";
@@ -148,28 +154,34 @@ const RESHARD: &str = "input x: f32[m, n]\ny = reshard(x)\noutput y";
 pub const COLLECTIVES: [Collective; 6] = [
     Collective {
         moved: Subject { name: "all_gather", program: RESHARD, placement: "x: m/tp\ny: replicated" },
-        copied: 2,
-        added: 0,
+        bytes: |_, [own, other], target| {
+            let half = target.len() / 2;
+            target[..half].copy_from_slice(&own[..half]);
+            target[half..].copy_from_slice(&other[..half]);
+        },
     },
     Collective {
         moved: Subject { name: "reduce_scatter", program: RESHARD, placement: "x: partial(tp)\ny: m/tp" },
-        copied: 0,
-        added: 1,
+        bytes: add_own_half,
     },
     Collective {
         moved: Subject { name: "all_reduce", program: RESHARD, placement: "x: partial(tp)\ny: replicated" },
-        copied: 1,
-        added: 1,
+        bytes: |rank, both, target| {
+            add_own_half(rank, both, target);
+            let half = target.len() / 2;
+            target[half..].copy_from_slice(&both[1][(1 - rank) * half..][..half]);
+        },
     },
     Collective {
         moved: Subject { name: "all_to_all", program: RESHARD, placement: "x: m/tp\ny: n/tp" },
-        copied: 1,
-        added: 0,
+        bytes: copy_quarters,
     },
     Collective {
         moved: Subject { name: "permute", program: RESHARD, placement: "x: m/tp\ny: m/tp on back" },
-        copied: 1,
-        added: 0,
+        bytes: |_, [_, other], target| {
+            let half = target.len() / 2;
+            target[..half].copy_from_slice(&other[..half]);
+        },
     },
     Collective {
         moved: Subject {
@@ -177,7 +189,21 @@ pub const COLLECTIVES: [Collective; 6] = [
             program: RESHARD,
             placement: "x: m/local(2)/tp\ny: m/tp(640, 1408)",
         },
-        copied: 1,
-        added: 0,
+        bytes: copy_quarters,
     },
 ];
+
+/// The device's half of two parts of a sum.
+fn add_own_half(rank: usize, [own, other]: [&[f32]; 2], target: &mut [f32]) {
+    let half = target.len() / 2;
+    let [a, b] = [own, other].map(|all| &all[rank * half..][..half]);
+    target.iter_mut().zip(a.iter().zip(b)).for_each(|(y, (a, b))| *y = a + b);
+}
+
+/// A quarter of the value from each device.
+fn copy_quarters(rank: usize, both: [&[f32]; 2], target: &mut [f32]) {
+    let quarter = target.len() / 4;
+    for (n, all) in both.iter().enumerate() {
+        target[n * quarter..][..quarter].copy_from_slice(&all[rank * quarter..][..quarter]);
+    }
+}

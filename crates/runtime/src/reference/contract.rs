@@ -3,8 +3,11 @@
 use super::array::{Array, Numbers};
 
 /// The product of all operands, summed over every dim that the result does not have; in the order of
-/// the result's dims.
+/// the result's dims. A sum starts at 0, so it is never -0; where nothing is summed the product of -1 and 0
+/// is.
 pub(super) fn contract(operands: Vec<Array>, result: &[(String, usize)]) -> Array {
+    let kept = |name: &str| result.iter().any(|(n, _)| n == name);
+    let summed = operands.iter().any(|x| x.dims.iter().any(|(name, _)| !kept(name)));
     let mut rest = operands.into_iter();
     let mut product = rest.next().expect("a contraction has an operand");
     while let Some(next) = rest.next() {
@@ -13,7 +16,11 @@ pub(super) fn contract(operands: Vec<Array>, result: &[(String, usize)]) -> Arra
         };
         product = multiply(&product, &next, wanted);
     }
-    sum(&product, |name| result.iter().any(|(n, _)| n == name)).spread(result)
+    let mut product = sum(&product, kept).spread(result);
+    if let (true, Numbers::Floats(all)) = (summed, &mut product.numbers) {
+        all.iter_mut().for_each(|x| *x += 0.0);
+    }
+    product
 }
 
 /// Sums over the dims that are not wanted.
@@ -55,7 +62,7 @@ fn multiply(a: &Array, b: &Array, wanted: impl Fn(&str) -> bool) -> Array {
             let row = &left.floats()[(batch * ms + m) * ks..][..ks];
             for n in 0..ns {
                 let column = &right.floats()[(batch * ns + n) * ks..][..ks];
-                products.push(row.iter().zip(column).map(|(x, y)| x * y).fold(0.0, |sum, xy| sum + xy));
+                products.push(row.iter().zip(column).map(|(x, y)| x * y).fold(-0.0, |sum, xy| sum + xy));
             }
         }
     }

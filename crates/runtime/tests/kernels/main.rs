@@ -6,3 +6,4 @@ mod pieces;
 mod programs;
 mod shapes;
 mod single;
+mod zeros;

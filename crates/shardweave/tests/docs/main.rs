@@ -101,6 +101,11 @@ fn collectives() {
 }
 
 #[test]
+fn speed() {
+    check("docs/speed.md");
+}
+
+#[test]
 fn extending() {
     check("docs/extending.md");
 }

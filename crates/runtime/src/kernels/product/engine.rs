@@ -11,7 +11,8 @@
 //! | 2048, 1024, 4096 | 467 (119) | 381 (135) | 447 (123) | 421 (113) | 461 (138) |
 //! | 64, 4096, 1024 | 246 (86) | 205 (99) | 242 (103) | 114 (73) | 173 (103) |
 //!
-//! So [`gemmkit`] where the machine has AVX-512, and [`matrixmultiply`] elsewhere.
+//! So [`gemmkit`] where the machine has AVX-512, and [`matrixmultiply`] elsewhere. With the feature `blas` the
+//! system's OpenBLAS does what lies as it can take it.
 #![expect(unsafe_code, reason = "products take pointers")]
 
 use super::{Bias, Call, Onto, Size, Strides};
@@ -34,6 +35,11 @@ macro_rules! engines {
         /// If a matrix reaches outside its slice, or a bias is not as long as rows or columns are many.
         pub(super) fn $real(call: Call<'_, $real>) {
             check(&call);
+            #[cfg(feature = "blas")]
+            let call = match super::blas::$real(call) {
+                Ok(()) => return,
+                Err(call) => call,
+            };
             if has_avx512() { gemmkit::$real(call) } else { matrixmultiply::$real(call) }
         }
     )*};
@@ -142,7 +148,7 @@ mod matrixmultiply {
 const COLUMNS: usize = 1024;
 
 /// A product by a crate that knows no bias: it is added to a block of columns as soon as it is done.
-fn bias_after<T: Real>(call: Call<'_, T>, multiply: impl Fn(Call<'_, T>)) {
+pub(super) fn bias_after<T: Real>(call: Call<'_, T>, multiply: impl Fn(Call<'_, T>)) {
     let Onto::Bias(bias) = call.onto else {
         return multiply(call);
     };

@@ -8,6 +8,8 @@
 //! No product is best everywhere; [`engine`] has the table of who does what, with the measurements.
 //! Every product is done by the thread that asks for it: each device is a thread already.
 
+#[cfg(feature = "blas")]
+mod blas;
 mod engine;
 mod few;
 mod sixteen;
