@@ -172,7 +172,12 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
             merged.push(Factor::Local(part.size / pieces));
         }
     }
-    let inner = parts[last + 1..].iter().map(|part| part.size).fold(1, u64::saturating_mul);
+    // Of a merged dim in which nothing lies outside, no given piece holds anything.
+    let is_empty = parts[..last].iter().any(|part| part.size == 0);
+    let inner = match is_empty {
+        true => 0,
+        false => parts[last + 1..].iter().map(|part| part.size).fold(1, u64::saturating_mul),
+    };
     for (place, factor) in parts[last].cuts.iter().enumerate() {
         merged.push(match factor {
             Factor::Sizes(axis, sizes) => {
