@@ -88,7 +88,7 @@ pub use shardweave_compiler::file::{WeaveFile, parse_bytes, parse_file};
 pub use shardweave_compiler::layout::Layout;
 pub use shardweave_compiler::mesh::{DeviceId, Mesh};
 pub use shardweave_compiler::op::{Map, Op, Pattern, Reduce, Zip};
-pub use shardweave_compiler::placement::{Overlap, Placement, PlacementBuilder};
+pub use shardweave_compiler::placement::{Communication, Overlap, Placement, PlacementBuilder};
 pub use shardweave_compiler::program::{DimText, Program, ProgramBuilder, Sizes, Term};
 pub use shardweave_compiler::report::Report;
 pub use shardweave_runtime::array::{Array, ArrayError, ArrayType};

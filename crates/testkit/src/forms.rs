@@ -5,7 +5,7 @@ use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::file::{WeaveFile, parse_file};
 use shardweave_compiler::host::parse_host;
 use shardweave_compiler::local::parse_local;
-use shardweave_compiler::placement::Placement;
+use shardweave_compiler::placement::{Communication, Placement};
 use shardweave_compiler::program::{Def, DimId, DimText, Operand, Program, Term, Value};
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ fn rebuilt(program: &Program) -> Result<Program, Diagnostics> {
 
 fn placed_again(program: &Program, placement: &Placement) -> Result<Placement, Diagnostics> {
     let mut builder = Placement::builder(&placement.name, program, &placement.mesh);
-    if placement.strict {
+    if placement.communication == Communication::AtReshards {
         builder.strict();
     }
     for entry in &placement.entries {

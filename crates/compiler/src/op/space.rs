@@ -109,7 +109,6 @@ pub fn space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)])
 /// is a window of the larger.
 fn named_space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)]) -> Space {
     let mut space = Space::default();
-    let in_result = |name: &str| result.iter().any(|(n, _)| n == name);
     // The dim that operands are put into, and where the next one starts.
     let mut joined = joined_dim(op, result)
         .map(|((to, size), start)| Window { of: space.named(to, *size, DimUse::Kept), start });
@@ -118,7 +117,7 @@ fn named_space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)
         for (position, (name, size)) in operand.iter().enumerate() {
             let own = match op {
                 Op::Slice { dim, .. } | Op::Pad { dim, .. } => dim == name,
-                Op::Concat { to } => to == name || !in_result(name),
+                Op::Concat { to } => to == name || !has_dim(result, name),
                 Op::Embedding => index == 1 && position == 0,
                 _ => false,
             };
@@ -140,7 +139,7 @@ fn named_space(op: &Op, operands: &[Vec<(String, u64)>], result: &[(String, u64)
                     }
                     _ => name,
                 };
-                space.named(name, *size, shared_usage(op, name, in_result(name)))
+                space.named(name, *size, shared_usage(op, name, result))
             }]);
         }
         space.operands.push(dims);
@@ -172,14 +171,19 @@ fn joined_dim<'a>(op: &Op, result: &'a [(String, u64)]) -> Option<(&'a (String, 
     Some((result.iter().find(|(name, _)| name == to)?, start))
 }
 
+fn has_dim(dims: &[(String, u64)], name: &str) -> bool {
+    dims.iter().any(|(own, _)| own == name)
+}
+
 /// What an operation does with a dim that is the same in all its operands and the result.
-fn shared_usage(op: &Op, name: &str, in_result: bool) -> DimUse {
+fn shared_usage(op: &Op, name: &str, result: &[(String, u64)]) -> DimUse {
+    let is_kept = has_dim(result, name);
     match op {
         op if op.from_parts().is_some_and(|(_, dim)| dim == name) => DimUse::Summarised,
         Op::Summary(_, dim) if dim == name => DimUse::InParts,
         Op::Finish(_, dim) if part_dim(dim) == name || number_dim(dim) == name => DimUse::Whole,
-        Op::Reduce(reduce, _) if !in_result => DimUse::Combined(reduce.combine()),
-        _ if in_result => DimUse::Kept,
+        Op::Reduce(reduce, _) if !is_kept => DimUse::Combined(reduce.combine()),
+        _ if is_kept => DimUse::Kept,
         _ => DimUse::Combined(Combine::Sum),
     }
 }

@@ -20,7 +20,7 @@
 //! As a program's builder, this one says what the text says, and its text is read by the one reader of
 //! placements.
 
-use super::{Overlap, Placement, parse_placement};
+use super::{Communication, Overlap, Placement, parse_placement};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::layout::Layout;
 use crate::mesh::Mesh;
@@ -40,13 +40,6 @@ pub struct PlacementBuilder<'a> {
     entries: Vec<String>,
     /// Parts that the text cannot say.
     found: Diagnostics,
-}
-
-/// Where devices may communicate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Communication {
-    Anywhere,
-    AtReshards,
 }
 
 impl Placement {
@@ -130,10 +123,7 @@ impl PlacementBuilder<'_> {
 
     /// The placement as text: what the places of mistakes are in.
     pub fn text(&self) -> String {
-        let strict = match self.communication {
-            Communication::Anywhere => "",
-            Communication::AtReshards => "strict ",
-        };
+        let strict = self.communication.prefix();
         let (name, program, mesh) = (&self.name, &self.program.name, self.meshes[0].name());
         let entries: String = self.entries.iter().map(|entry| format!("  {entry}\n")).collect();
         format!("placement {strict}{name} for {program} on {mesh} {{\n{entries}}}\n")

@@ -57,6 +57,25 @@ impl Overlap {
     }
 }
 
+/// Where devices may communicate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Communication {
+    /// Wherever an operation needs it.
+    Anywhere,
+    /// Only at a `reshard`: the placement is `strict`.
+    AtReshards,
+}
+
+impl Communication {
+    /// What stands before the placement's name.
+    fn prefix(self) -> &'static str {
+        match self {
+            Communication::Anywhere => "",
+            Communication::AtReshards => "strict ",
+        }
+    }
+}
+
 /// One line of a placement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
@@ -79,8 +98,8 @@ pub struct Placement {
     pub program: String,
     /// The mesh of values that name no other.
     pub mesh: Arc<Mesh>,
-    /// Communication only at a `reshard`.
-    pub strict: bool,
+    /// Where devices may communicate.
+    pub communication: Communication,
     /// The lines, in the order written.
     pub entries: Vec<Entry>,
     /// Where the placement stands.

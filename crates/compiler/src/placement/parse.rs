@@ -1,6 +1,6 @@
 //! Placements from text. What does not depend on sizes is checked here.
 
-use super::{Entry, Overlap, Placement};
+use super::{Communication, Entry, Overlap, Placement};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::layout::{LayoutScope, Lookup, Writer, parse_layout};
 use crate::mesh::Mesh;
@@ -63,7 +63,7 @@ pub(crate) fn read_placement(
 ) -> Result<Placement, Reported> {
     let before = cursor.mistakes();
     let start = cursor.expect_word("placement")?;
-    let (strict, name) = head(cursor)?;
+    let (communication, name) = head(cursor)?;
     let (program_name, program_span) = cursor.name("the name of a program")?;
     cursor.expect_word("on")?;
     let (mesh_name, mesh_span) = cursor.name("the name of a mesh")?;
@@ -99,7 +99,7 @@ pub(crate) fn read_placement(
                 name: name.to_string(),
                 program: program_name.to_string(),
                 mesh,
-                strict: strict.is_some(),
+                communication,
                 entries: reader.entries,
                 span: cursor.span_from(start),
             })
@@ -109,7 +109,7 @@ pub(crate) fn read_placement(
 }
 
 /// `strict NAME for`; of `strict for p` the name is `strict`, which no placement can have.
-fn head<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<Span>, &'a str), Reported> {
+fn head<'a>(cursor: &mut Cursor<'a>) -> Result<(Communication, &'a str), Reported> {
     let strict = cursor.eat_word("strict");
     let (mut name, mut span) = cursor.name("the name of a placement")?;
     if let (Some(word), "for", false) = (strict, name, cursor.at_word("for")) {
@@ -120,7 +120,7 @@ fn head<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<Span>, &'a str), Reported
     if let Err(mistake) = check_name("a placement", name, span) {
         cursor.report(mistake);
     }
-    Ok((strict, name))
+    Ok((if strict.is_some() { Communication::AtReshards } else { Communication::Anywhere }, name))
 }
 
 struct Reader<'a> {

@@ -30,8 +30,8 @@ impl Entry {
 
 impl fmt::Display for PlacementText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Placement { name, program, mesh, strict, entries, .. } = self.placement;
-        let strict = if *strict { "strict " } else { "" };
+        let Placement { name, program, mesh, communication, entries, .. } = self.placement;
+        let strict = communication.prefix();
         writeln!(f, "placement {strict}{name} for {program} on {} {{", mesh.name())?;
         for entry in entries {
             let value = &self.program.values[entry.value].name;

@@ -14,7 +14,7 @@ use crate::id::Table;
 use crate::layout::{Factor, Layout, Steps};
 use crate::mesh::Mesh;
 use crate::op::{Op, Space};
-use crate::placement::{Overlap, Placement};
+use crate::placement::{Communication, Overlap, Placement};
 use crate::program::{Operand, Program, Sizes, ValueId};
 use crate::report::Alternative;
 use crate::reshard::{Route, route};
@@ -98,7 +98,8 @@ impl Choose<'_> {
         let conflict = conflict(&question, &best.way.over, values);
         let told = self.told(&question, &placed.origin, &best, &others);
         let because = self.because(value, &apply.op, &space, &best, conflict.as_deref());
-        if self.placement.is_some_and(|placement| placement.strict) && !matches!(apply.op, Op::Reshard) {
+        let allowed = self.placement.map_or(Communication::Anywhere, |placement| placement.communication);
+        if allowed == Communication::AtReshards && !matches!(apply.op, Op::Reshard) {
             self.refuse_communication(value, &best, &because);
         }
         if steps > MOST_STEPS {

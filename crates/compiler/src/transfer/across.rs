@@ -33,7 +33,9 @@ pub(super) fn across_grids(source: &TensorType, target: &TensorType) -> Traffic 
     }
     let components = moves.components();
     let busy = components.values().filter(|component| component.devices > 1);
-    let mut kinds: Vec<Kind> = busy.map(|component| moves.kind(component, reduces)).collect();
+    let kind =
+        |component| if reduces { moves.combining_kind(component) } else { moves.moving_kind(component) };
+    let mut kinds: Vec<Kind> = busy.map(kind).collect();
     kinds.dedup();
     let kind = match kinds[..] {
         [kind] => kind,
@@ -240,17 +242,18 @@ impl<'a> Moves<'a> {
         components
     }
 
-    fn kind(&self, component: &Component, reduces: bool) -> Kind {
-        let (senders, receivers) = (component.senders.len() as u64, component.receivers.len() as u64);
-        if reduces {
-            return match receivers {
-                1 => Kind::Reduce,
-                _ if component.receivers.iter().all(|&place| self.holds_what_it_wants(place)) => {
-                    Kind::AllReduce
-                }
-                _ => Kind::ReduceScatter,
-            };
+    /// The pattern of a component in which parts are combined.
+    fn combining_kind(&self, component: &Component) -> Kind {
+        match component.receivers[..] {
+            [_] => Kind::Reduce,
+            _ if component.receivers.iter().all(|&place| self.holds_what_it_wants(place)) => Kind::AllReduce,
+            _ => Kind::ReduceScatter,
         }
+    }
+
+    /// The pattern of a component in which elements only move.
+    fn moving_kind(&self, component: &Component) -> Kind {
+        let (senders, receivers) = (component.senders.len() as u64, component.receivers.len() as u64);
         let same_set = self.source.layout.mesh().same_devices(self.target.layout.mesh());
         let one_to_one = component.edges == senders && component.edges == receivers;
         let all_pairs = component.edges == senders * receivers;

@@ -8,7 +8,7 @@ use shardweave_compiler::compile::compile;
 use shardweave_compiler::diagnostic::{Diagnostics, Span};
 use shardweave_compiler::layout::Layout;
 use shardweave_compiler::op::Op;
-use shardweave_compiler::placement::{Entry, Placement};
+use shardweave_compiler::placement::{Communication, Entry, Placement};
 use shardweave_compiler::program::{Program, Sizes};
 use shardweave_compiler::report::CollectiveReport;
 
@@ -70,7 +70,7 @@ fn between(program: &Program, from: &Layout, to: &Layout) -> Placement {
         name: program.name.clone(),
         program: program.name.clone(),
         mesh: from.mesh().clone(),
-        strict: false,
+        communication: Communication::Anywhere,
         entries: program.values.keys().zip([from, to]).map(entry).collect(),
         span: Span::default(),
     }
