@@ -37,13 +37,7 @@ pub(crate) fn read_form<'a, T>(
 ) -> Result<T, Diagnostics> {
     let mut reader = FormReader { cursor: Cursor::new(text), meshes: BTreeMap::new() };
     reader.cursor.skip_newlines();
-    let form = read(&mut reader).and_then(|form| {
-        reader.cursor.skip_newlines();
-        match reader.cursor.peek().kind {
-            Kind::End => Ok(form),
-            _ => Err(reader.cursor.unexpected("the end of the text")),
-        }
-    });
+    let form = read(&mut reader).and_then(|form| reader.cursor.expect_end().map(|()| form));
     let mut found = Diagnostics::new();
     for mistake in reader.cursor.finish().errors() {
         found.push(Diagnostic { code: Code::FormSyntax, ..mistake.clone() });

@@ -2,7 +2,7 @@
 
 use super::{Mesh, MeshError};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
-use crate::text::{Cursor, Kind, Reported, check_name};
+use crate::text::{Cursor, Kind, Reported, check_name, read_alone};
 use std::str::FromStr;
 
 impl FromStr for Mesh {
@@ -10,18 +10,7 @@ impl FromStr for Mesh {
 
     /// A mesh from a text of its own: `mesh grid { dp = 2, tp = 4 }`.
     fn from_str(text: &str) -> Result<Mesh, Diagnostics> {
-        let mut cursor = Cursor::new(text);
-        cursor.skip_newlines();
-        let read = read_mesh(&mut cursor);
-        cursor.skip_newlines();
-        if read.is_ok() && cursor.peek().kind != Kind::End {
-            cursor.unexpected("the end of the text");
-        }
-        let found = cursor.finish();
-        match read {
-            Ok((mesh, _)) => found.finish(mesh),
-            Err(Reported) => Err(found),
-        }
+        read_alone(text, |cursor| read_mesh(cursor).map(|(mesh, _)| mesh))
     }
 }
 

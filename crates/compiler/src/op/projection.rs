@@ -23,7 +23,7 @@ use crate::mesh::Mesh;
 use std::sync::Arc;
 
 /// Merged dims that fall into more blocks than this are not followed: the value is moved instead.
-const MOST_BLOCKS: u64 = 1 << 16;
+const MOST_MERGED_BLOCKS: u64 = 1 << 16;
 
 impl Space {
     /// The cuts of a tensor whose dims are made of `groups`, when the space is laid out as `over`;
@@ -200,7 +200,7 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
     let total = parts.iter().map(|part| part.size).fold(1, u64::saturating_mul);
     let stays = merged.iter().filter(|factor| factor.axis().is_none());
     let blocks = stays.map(|factor| count(factor, mesh, total)).fold(1, u64::saturating_mul);
-    if blocks > MOST_BLOCKS {
+    if blocks > MOST_MERGED_BLOCKS {
         return None;
     }
     holds_at_every_step(&merged, parts, mesh)?.then_some(merged)
@@ -265,7 +265,7 @@ fn holds_what_parts_hold(merged: &Cuts, parts: &[Part<'_>], mesh: &Arc<Mesh>, st
             let set = cuts.at(&coords);
             let whole = set.count() == part.size;
             let runs: u64 = if whole { 1 } else { blocks.iter().map(|b| b.1 - b.0).sum::<u64>() };
-            if runs.saturating_mul(set.intervals().len() as u64) > MOST_BLOCKS {
+            if runs.saturating_mul(set.intervals().len() as u64) > MOST_MERGED_BLOCKS {
                 return None;
             }
             blocks = if whole {

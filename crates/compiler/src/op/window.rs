@@ -127,7 +127,7 @@ fn piece_sizes(factor: &Factor, axis: AxisId, mesh: &Mesh, size: u64) -> Vec<u64
 const LARGEST_PERCENT: u64 = 150;
 
 /// A value of more blocks than this, on all devices together, is not put together of windows.
-const MOST_BLOCKS: u64 = 1 << 16;
+const MOST_WINDOW_BLOCKS: u64 = 1 << 16;
 
 /// Cuts of a dim of that size around the window `range` that has these cuts, worth trying: those that
 /// leave the window where it is, and even pieces over the same axes.
@@ -149,7 +149,7 @@ pub(super) fn around_window(cuts: &Cuts, mesh: &Arc<Mesh>, size: u64, range: &Ra
     let devices = window.pieces().len() as u64;
     let alike = len > 0 && range.start.is_multiple_of(len) && size.is_multiple_of(len);
     // Fewer indices than devices cannot be dealt out evenly.
-    if alike && len >= devices && (size / len).saturating_mul(devices) <= MOST_BLOCKS {
+    if alike && len >= devices && (size / len).saturating_mul(devices) <= MOST_WINDOW_BLOCKS {
         found.push(std::iter::once(Factor::Local(size / len)).chain(cuts.iter().cloned()).collect());
     }
     let given = |factors: &[Factor]| factors.iter().any(|factor| matches!(factor, Factor::Sizes(..)));

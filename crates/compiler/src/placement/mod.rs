@@ -12,7 +12,7 @@ pub use build::PlacementBuilder;
 pub use parse::parse_placement;
 pub(crate) use parse::{KnownProgram, PlacementScope, read_placement};
 pub use print::PlacementText;
-pub use verify::{MOST_BLOCKS, verify_layout, verify_sizes};
+pub use verify::{MOST_BLOCKS_OF_DIM, verify_layout, verify_sizes};
 
 use crate::diagnostic::Span;
 use crate::layout::Layout;

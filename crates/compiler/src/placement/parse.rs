@@ -5,7 +5,7 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::layout::{LayoutScope, Lookup, Writer, parse_layout};
 use crate::mesh::Mesh;
 use crate::program::{Program, Unread, ValueId};
-use crate::text::{Cursor, Kind, Reported, check_name, closest};
+use crate::text::{Cursor, Kind, Reported, check_name, closest, read_alone};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,18 +41,8 @@ pub fn parse_placement(
         Some(mesh) => Lookup::Found(mesh.clone()),
         None => Lookup::Unknown,
     };
-    let mut cursor = Cursor::new(text);
-    cursor.skip_newlines();
-    let read = read_placement(&mut cursor, PlacementScope { programs: &find_program, meshes: &find_mesh });
-    cursor.skip_newlines();
-    if read.is_ok() && cursor.peek().kind != Kind::End {
-        cursor.unexpected("the end of the text");
-    }
-    let found = cursor.finish();
-    match read {
-        Ok(placement) => found.finish(placement),
-        Err(Reported) => Err(found),
-    }
+    let scope = PlacementScope { programs: &find_program, meshes: &find_mesh };
+    read_alone(text, |cursor| read_placement(cursor, scope))
 }
 
 /// Reads a placement from `placement` to its `}`. `Err` if it has a mistake, or if its program or mesh

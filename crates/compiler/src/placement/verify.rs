@@ -7,7 +7,7 @@ use crate::program::{Program, Sizes};
 use std::collections::BTreeSet;
 
 /// A device holds at most so many separate blocks along a dim, and a stream has at most so many steps.
-pub const MOST_BLOCKS: u64 = 1 << 20;
+pub const MOST_BLOCKS_OF_DIM: u64 = 1 << 20;
 
 /// Checks every entry of a value whose dims have sizes.
 pub fn verify_sizes(program: &Program, placement: &Placement, sizes: &Sizes) -> Diagnostics {
@@ -54,7 +54,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// State: the different sizes that a block can have after the factors so far, and how many blocks a
-    /// device can hold. Neither can be more than [`MOST_BLOCKS`] times the axes' lengths.
+    /// device can hold. Neither can be more than [`MOST_BLOCKS_OF_DIM`] times the axes' lengths.
     fn dim(&self, cuts: &[Factor], size: u64) -> Result<(), Diagnostic> {
         let layout = self.layout;
         let mut pieces = BTreeSet::from([size]);
@@ -73,7 +73,7 @@ impl Walk<'_> {
             if factor.axis().is_none() {
                 let most = pieces.last().copied().unwrap_or(0).max(1).min(count);
                 blocks = blocks.saturating_mul(most);
-                if blocks > MOST_BLOCKS {
+                if blocks > MOST_BLOCKS_OF_DIM {
                     return Err(self.too_many(factor, size));
                 }
             }
@@ -105,7 +105,7 @@ impl Walk<'_> {
 
     fn too_many(&self, factor: &Factor, size: u64) -> Diagnostic {
         let message = format!(
-            "{} cuts the dim {} of {}, of size {size}, into more than {MOST_BLOCKS} blocks",
+            "{} cuts the dim {} of {}, of size {size}, into more than {MOST_BLOCKS_OF_DIM} blocks",
             quote(&self.layout.factor_text(factor)),
             quote(self.dim),
             quote(self.value)

@@ -6,7 +6,8 @@ use crate::diagnostic::{Code, Diagnostic, quote};
 use crate::dtype::DType;
 use crate::op::{Op, Reduce};
 
-/// No value has more bytes than this, so that offsets and counts fit in signed 64-bit numbers.
+/// No value, nor all buffers of a device together, have more bytes than this, so that offsets, counts and
+/// sums fit in signed 64-bit numbers.
 pub const MOST_BYTES: u64 = i64::MAX as u64;
 
 impl SizeBinder<'_> {

@@ -5,7 +5,7 @@ use super::{Operand, Program};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
 use crate::op::{OperandText, Scope, parse_call, unknown_dtype};
-use crate::text::{Cursor, Kind, Reported, closest};
+use crate::text::{Cursor, Kind, Reported, closest, read_alone};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -85,18 +85,7 @@ pub(crate) fn read_program(cursor: &mut Cursor<'_>) -> Result<ReadProgram, Repor
 
 /// Reads a text that is one program.
 pub fn parse_program(text: &str) -> Result<Program, Diagnostics> {
-    let mut cursor = Cursor::new(text);
-    cursor.skip_newlines();
-    let read = read_program(&mut cursor);
-    cursor.skip_newlines();
-    if read.is_ok() && cursor.peek().kind != Kind::End {
-        cursor.unexpected("the end of the text");
-    }
-    let found = cursor.finish();
-    match read {
-        Ok(read) => found.finish(read.program),
-        Err(Reported) => Err(found),
-    }
+    read_alone(text, |cursor| read_program(cursor).map(|read| read.program))
 }
 
 impl FromStr for Program {

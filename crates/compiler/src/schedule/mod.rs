@@ -23,6 +23,7 @@ pub use translate::translate;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::host::{Fault, HostProgram, Verified, verify};
 use crate::local::LocalProgram;
+use crate::program::MOST_BYTES;
 use std::collections::BTreeSet;
 
 /// A step from one host program to a better one.
@@ -33,9 +34,6 @@ struct Pass {
 
 /// All passes, in the order they run.
 const PASSES: [Pass; 1] = [Pass { name: "buffers", run: buffers::place }];
-
-/// All buffers together may have so many bytes: offsets and sums then fit in signed 64-bit numbers.
-const MOST_BYTES: u128 = i64::MAX as u128;
 
 /// The program that runs; a mistake if its buffers have more bytes than can be counted. `constants` are
 /// the inputs that stay bound between runs.
@@ -54,7 +52,7 @@ pub fn run_watched(
     watch: &mut dyn FnMut(&'static str, &HostProgram),
 ) -> Result<HostProgram, Diagnostics> {
     let bytes: u128 = local.values.values().map(|value| u128::from(translate::place_bytes(&value.ty))).sum();
-    if bytes > MOST_BYTES {
+    if bytes > u128::from(MOST_BYTES) {
         let message = format!("the pieces of one device have {bytes} bytes together, more than 2^63");
         return Err(Diagnostic::general(Code::TooLarge, message).into());
     }

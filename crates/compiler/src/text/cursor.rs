@@ -34,6 +34,21 @@ pub struct Cursor<'a> {
     found: Diagnostics,
 }
 
+/// Reads a text that is one thing and nothing else; all mistakes if there are any.
+pub fn read_alone<'a, T>(
+    text: &'a str,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Reported>,
+) -> Result<T, Diagnostics> {
+    let mut cursor = Cursor::new(text);
+    cursor.skip_newlines();
+    let read = read(&mut cursor).and_then(|thing| cursor.expect_end().map(|()| thing));
+    let found = cursor.finish();
+    match read {
+        Ok(thing) => found.finish(thing),
+        Err(Reported) => Err(found),
+    }
+}
+
 impl<'a> Cursor<'a> {
     /// After so many mistakes the rest of a text is not read.
     pub const MOST_MISTAKES: usize = 1000;
@@ -153,6 +168,15 @@ impl<'a> Cursor<'a> {
     /// All that was found.
     pub fn finish(self) -> Diagnostics {
         self.found
+    }
+
+    /// Expects nothing but newlines up to the end of the text.
+    pub fn expect_end(&mut self) -> Result<(), Reported> {
+        self.skip_newlines();
+        match self.token.kind {
+            Kind::End => Ok(()),
+            _ => Err(self.unexpected("the end of the text")),
+        }
     }
 
     /// Whether a mark comes next.

@@ -13,6 +13,6 @@ mod lexer;
 mod reserved;
 
 pub use closest::closest;
-pub use cursor::{Bookmark, Cursor, Reported};
+pub use cursor::{Bookmark, Cursor, Reported, read_alone};
 pub use lexer::{Kind, Token, is_name, lex, number, quoted_text};
 pub use reserved::{RESERVED, check_name, check_spelling};
