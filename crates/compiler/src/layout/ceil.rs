@@ -96,6 +96,7 @@ mod tests {
                 assert_eq!(pieces.different_sizes().collect::<Vec<_>>(), different, "{len} over {count}");
             }
         }
+        assert!(CeilPieces::new(1, u64::MAX).different_sizes().eq([1, 0]));
         let huge = CeilPieces::new(u64::MAX, u64::MAX);
         assert_eq!((huge.size(0), huge.filled()), (1, u64::MAX));
     }

@@ -9,7 +9,7 @@ use crate::layout::{Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop};
 use crate::op::{Later, Op, Reduce, Space, Zip, completed_later, space};
 use crate::program::{Apply, Operand, ValueId};
-use crate::propagate::{InParts, OnPieces, OpPlan, bias_layout, completed_in, in_parts, stored, typed};
+use crate::propagate::{OnPieces, OpPlan, Summarised, bias_layout, completed_in, stored, summarised, typed};
 use crate::reshard::{Leg, route};
 
 /// An operation while it is lowered.
@@ -248,19 +248,19 @@ impl Lower<'_> {
             Arg::Value(id) => Some(self.ty(*id).dtype),
             Arg::Number(_) => None,
         });
-        let parts = elements.and_then(|ty| in_parts(&running.op, &running.space, &running.over, ty));
+        let parts = elements.and_then(|ty| summarised(&running.op, &running.space, &running.over, ty));
         if let Some(parts) = parts {
-            return self.in_parts(running, parts, operands, result_type);
+            return self.with_summaries(running, parts, operands, result_type);
         }
         let (op, space, over) = (running.op.clone(), running.space.clone(), running.over.clone());
         self.computed(OnPieces { op, space, over }, operands, &v.name, result_type)
     }
 
     /// Summaries of the parts, gathered, and the operation finished from them.
-    fn in_parts(
+    fn with_summaries(
         &mut self,
         running: &Running<'_>,
-        parts: InParts,
+        parts: Summarised,
         mut operands: Vec<Arg<LocalId>>,
         result: TensorType,
     ) -> LocalId {

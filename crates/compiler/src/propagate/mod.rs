@@ -17,14 +17,14 @@
 
 mod choose;
 mod origin;
-mod parts;
 mod reason;
 mod spread;
+mod summarised;
 mod ways;
 mod weigh;
 
 pub use origin::Origin;
-pub(crate) use parts::{InParts, OnPieces, in_parts};
+pub(crate) use summarised::{OnPieces, Summarised, summarised};
 pub(crate) use weigh::{bias_layout, completed_in};
 
 use crate::cost::Cost;

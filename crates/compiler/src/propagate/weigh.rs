@@ -1,6 +1,6 @@
 //! What one way to run an operation costs: moving its operands there, the work, moving its result.
 
-use super::parts::{OnPieces, in_parts};
+use super::summarised::{OnPieces, summarised};
 use super::ways::{Question, Way};
 use super::{largest_piece_bytes, typed};
 use crate::cost::Cost;
@@ -130,7 +130,7 @@ impl Question<'_> {
             *time_us += cost.time_us(work(op, space, &space.largest_piece(over)), 0, 0);
         };
         let dtype = self.apply.values().next().map(|value| self.program.values[value].dtype);
-        let parts = dtype.and_then(|dtype| in_parts(&self.apply.op, self.space, &way.over, dtype));
+        let parts = dtype.and_then(|dtype| summarised(&self.apply.op, self.space, &way.over, dtype));
         let Some(parts) = parts else {
             add(&self.apply.op, self.space, &way.over);
             return Route::default();

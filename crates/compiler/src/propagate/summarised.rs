@@ -24,7 +24,7 @@ pub(crate) struct OnPieces {
 }
 
 /// An operation along a dim that is cut.
-pub(crate) struct InParts {
+pub(crate) struct Summarised {
     /// What every device says of its part.
     pub summary: OnPieces,
     /// What it says, each device its own; held wide.
@@ -39,7 +39,7 @@ pub(crate) struct InParts {
 
 /// How an operation on elements of a type runs when its space is laid out as `over`; none if it does not
 /// work along a dim that `over` cuts, so that it can run at once.
-pub(crate) fn in_parts(op: &Op, whole: &Space, over: &Layout, dtype: DType) -> Option<InParts> {
+pub(crate) fn summarised(op: &Op, whole: &Space, over: &Layout, dtype: DType) -> Option<Summarised> {
     let (finish, name) = op.from_parts()?;
     let dim = whole.dim(name)?;
     let axes = cutting_axes(over, dim);
@@ -72,7 +72,7 @@ pub(crate) fn in_parts(op: &Op, whole: &Space, over: &Layout, dtype: DType) -> O
     let names: Vec<&str> = axes.iter().map(|&axis| over.mesh().axes()[axis].name.as_str()).collect();
     let says = format!("{} of each part of {name} over {}", said.says(), names.join(" and "));
     let dtype = if said == Summary::Largest { DType::I64 } else { dtype.wide() };
-    Some(InParts {
+    Some(Summarised {
         summary,
         own: TensorType { dims: own_dims, dtype, layout: own_layout },
         all,
@@ -81,7 +81,7 @@ pub(crate) fn in_parts(op: &Op, whole: &Space, over: &Layout, dtype: DType) -> O
     })
 }
 
-impl InParts {
+impl Summarised {
     /// How what is said comes to all.
     pub fn gathered(&self, cost: &Cost) -> Route {
         route(&self.own, &self.all, cost)
