@@ -8,7 +8,7 @@
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::layout::Lookup;
 use crate::mesh::{Mesh, read_mesh};
-use crate::placement::{KnownProgram, Placement, PlacementScope, read_placement};
+use crate::placement::{KnownProgram, Placement, PlacementHead, PlacementScope, read_head, read_placement};
 use crate::program::{Program, ReadProgram, Unread, read_program};
 use crate::text::{Bookmark, Cursor, Kind, Reported};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ pub fn parse_file(text: &str, axes: &[AxisSize]) -> (WeaveFile, Diagnostics) {
         return (WeaveFile::default(), mistake.into());
     }
     let mut cursor = Cursor::new(text);
-    let mut reader = Reader::default();
+    let mut reader = Reader::new();
     reader.definitions(&mut cursor);
     for axis in axes {
         reader.resize(&mut cursor, axis);
@@ -112,20 +112,70 @@ struct Named<T> {
     thing: Option<T>,
 }
 
-#[derive(Default)]
-struct Reader {
-    meshes: BTreeMap<String, Named<Arc<Mesh>>>,
-    programs: BTreeMap<String, Named<ReadProgram>>,
-    placements: Vec<Bookmark>,
-    placement_names: BTreeMap<String, Named<()>>,
-    /// Names in the order they stand.
-    mesh_order: Vec<String>,
-    program_order: Vec<String>,
+/// The things of one kind.
+struct Definitions<T> {
+    /// The kind, for messages.
+    what: &'static str,
+    by_name: BTreeMap<String, Named<T>>,
+    /// The names in the order they stand.
+    order: Vec<String>,
 }
 
-impl Reader {
-    /// Meshes and programs; placements are only found.
-    fn definitions(&mut self, cursor: &mut Cursor<'_>) {
+impl<T> Definitions<T> {
+    fn new(what: &'static str) -> Definitions<T> {
+        Definitions { what, by_name: BTreeMap::new(), order: Vec::new() }
+    }
+
+    /// Enters a name; two things of one name are a mistake, and the first counts.
+    fn define(&mut self, cursor: &mut Cursor<'_>, name: &str, new: Named<T>) {
+        match self.by_name.get(name) {
+            Some(first) => {
+                let message = format!("the name {} is given to two {}", quote(name), self.what);
+                let mistake = Diagnostic::at(Code::DuplicateName, new.span, message);
+                let mistake = mistake.related(first.span, "first here");
+                cursor.report(mistake.help("give one of them another name"));
+            }
+            None => {
+                self.order.push(name.into());
+                self.by_name.insert(name.into(), new);
+            }
+        }
+    }
+
+    fn look_up(&self, name: &str) -> Lookup<&T> {
+        match self.by_name.get(name) {
+            None => Lookup::Unknown,
+            Some(Named { thing: None, .. }) => Lookup::Broken,
+            Some(Named { thing: Some(thing), .. }) => Lookup::Found(thing),
+        }
+    }
+
+    /// Those without a mistake, in the order they stand.
+    fn into_sound(mut self) -> impl Iterator<Item = T> {
+        self.order.into_iter().filter_map(move |name| self.by_name.remove(&name)?.thing)
+    }
+}
+
+struct Reader<'a> {
+    meshes: Definitions<Arc<Mesh>>,
+    programs: Definitions<ReadProgram>,
+    placement_names: Definitions<()>,
+    /// Where the rest of each placement starts.
+    placements: Vec<(PlacementHead<'a>, Bookmark)>,
+}
+
+impl<'a> Reader<'a> {
+    fn new() -> Reader<'a> {
+        Reader {
+            meshes: Definitions::new("meshes"),
+            programs: Definitions::new("programs"),
+            placement_names: Definitions::new("placements"),
+            placements: Vec::new(),
+        }
+    }
+
+    /// Meshes and programs; of placements only the heads.
+    fn definitions(&mut self, cursor: &mut Cursor<'a>) {
         loop {
             cursor.skip_newlines();
             let start = cursor.bookmark();
@@ -133,10 +183,7 @@ impl Reader {
                 Kind::End => return,
                 Kind::Name("mesh") => self.mesh(cursor),
                 Kind::Name("program") => self.program(cursor),
-                Kind::Name("placement") => {
-                    self.placement(cursor);
-                    Ok(())
-                }
+                Kind::Name("placement") => self.placement(cursor),
                 _ => Err(cursor.unexpected("`mesh`, `program` or `placement`")),
             };
             if read.is_err() {
@@ -151,69 +198,51 @@ impl Reader {
     }
 
     fn mesh(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reported> {
-        let named = match cursor.peek_second().kind {
-            Kind::Name(name) => Some((name.to_string(), cursor.peek_second().span())),
-            _ => None,
-        };
-        let read = read_mesh(cursor);
-        if let Some((name, span)) = named {
-            let thing = read.as_ref().ok().map(|(mesh, _)| Arc::new(mesh.clone()));
-            define(cursor, "meshes", &mut self.meshes, &mut self.mesh_order, name, Named { span, thing });
+        let second = cursor.peek_second();
+        let read = read_mesh(cursor).map(|(mesh, _)| Arc::new(mesh));
+        if let Kind::Name(name) = second.kind {
+            self.meshes.define(cursor, name, Named { span: second.span(), thing: read.clone().ok() });
         }
         read.map(drop)
     }
 
     fn program(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reported> {
-        let named = match cursor.peek_second().kind {
-            Kind::Name(name) => Some((name.to_string(), cursor.peek_second().span())),
-            _ => None,
-        };
+        let second = cursor.peek_second();
         let (thing, result) = match read_program(cursor) {
             Ok(read) => (Some(read), Ok(())),
             Err(Reported) => (None, Err(Reported)),
         };
-        if let Some((name, span)) = named {
-            define(
-                cursor,
-                "programs",
-                &mut self.programs,
-                &mut self.program_order,
-                name,
-                Named { span, thing },
-            );
+        if let Kind::Name(name) = second.kind {
+            self.programs.define(cursor, name, Named { span: second.span(), thing });
         }
         result
     }
 
-    /// Remembers where a placement stands, and its name.
-    fn placement(&mut self, cursor: &mut Cursor<'_>) {
-        self.placements.push(cursor.bookmark());
-        cursor.bump();
-        cursor.eat_word("strict");
-        let second_is_for = matches!(cursor.peek_second().kind, Kind::Name("for"));
-        if let (Kind::Name(name), true) = (cursor.peek().kind, second_is_for) {
-            let named = Named { span: cursor.peek().span(), thing: Some(()) };
-            let mut order = Vec::new();
-            define(cursor, "placements", &mut self.placement_names, &mut order, name.to_string(), named);
-        }
+    /// Reads the head of a placement and remembers where it goes on.
+    fn placement(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Reported> {
+        let head = read_head(cursor)?;
+        self.placement_names.define(cursor, head.name, Named { span: head.span, thing: Some(()) });
+        self.placements.push((head, cursor.bookmark()));
         cursor.skip_definition();
+        Ok(())
     }
 
     /// Gives an axis another size.
     fn resize(&mut self, cursor: &mut Cursor<'_>, new: &AxisSize) {
         let dots = new.path.match_indices('.').map(|(at, _)| (&new.path[..at], &new.path[at + 1..]));
-        let known: Vec<(&str, &str)> = dots.filter(|(mesh, _)| self.meshes.contains_key(*mesh)).collect();
+        let known: Vec<(&str, &str)> =
+            dots.filter(|(mesh, _)| self.meshes.by_name.contains_key(*mesh)).collect();
         let chosen = known.iter().find_map(|(name, axis)| {
-            let mesh = self.meshes.get(*name)?.thing.as_ref()?;
+            let mesh = self.meshes.by_name[*name].thing.as_ref()?;
             Some((*name, mesh, mesh.resized(axis, new.size)?))
         });
         let (code, message, help) = match (chosen, known.first()) {
             (None, None) => {
-                let meshes = quote_all(self.meshes.keys().map(String::as_str));
+                let meshes = quote_all(self.meshes.by_name.keys().map(String::as_str));
                 (Code::UnknownMesh, "no mesh has this name".into(), format!("meshes of the file: {meshes}"))
             }
             (None, Some((name, _))) => {
-                let Some(mesh) = &self.meshes[*name].thing else { return };
+                let Some(mesh) = &self.meshes.by_name[*name].thing else { return };
                 let axes = quote_all(mesh.axes().values().map(|axis| axis.name.as_str()));
                 let message = format!("mesh {} has no such axis", quote(name));
                 (Code::UnknownAxis, message, format!("its axes are {axes}"))
@@ -225,7 +254,7 @@ impl Reader {
             (Some((_, _, Err(error))), _) => (error.code(), error.to_string(), error.help().into()),
             (Some((name, _, Ok(mesh))), _) => {
                 let name = name.to_string();
-                self.meshes.entry(name).and_modify(|named| named.thing = Some(Arc::new(mesh)));
+                self.meshes.by_name.entry(name).and_modify(|named| named.thing = Some(Arc::new(mesh)));
                 return;
             }
         };
@@ -235,59 +264,29 @@ impl Reader {
 
     /// Placements, now that all that they may name is known.
     fn placements(&self, cursor: &mut Cursor<'_>) -> Vec<Placement> {
-        let programs = |name: &str| match self.programs.get(name) {
-            None => Lookup::Unknown,
-            Some(Named { thing: None, .. }) => Lookup::Broken,
-            Some(Named { thing: Some(read), .. }) => {
-                Lookup::Found(KnownProgram { program: &read.program, unread: &read.unread })
-            }
-        };
-        let meshes = |name: &str| match self.meshes.get(name) {
-            None => Lookup::Unknown,
-            Some(Named { thing: None, .. }) => Lookup::Broken,
-            Some(Named { thing: Some(mesh), .. }) => Lookup::Found(mesh.clone()),
-        };
+        fn known(read: &ReadProgram) -> KnownProgram<'_> {
+            KnownProgram { program: &read.program, unread: &read.unread }
+        }
+        let programs = |name: &str| self.programs.look_up(name).map(known);
+        let meshes = |name: &str| self.meshes.look_up(name).map(Arc::clone);
         let scope = PlacementScope { programs: &programs, meshes: &meshes };
         let mut placements = Vec::new();
-        for &start in &self.placements {
-            cursor.go_to(start);
-            placements.extend(read_placement(cursor, scope));
+        for &(head, rest) in &self.placements {
+            cursor.go_to(rest);
+            placements.extend(read_placement(cursor, head, scope));
         }
         placements
     }
 
     /// Puts together what is sound, in the order it stands; warns of what no output needs.
-    fn file(mut self, cursor: &mut Cursor<'_>, placements: Vec<Placement>) -> WeaveFile {
-        let meshes = self.mesh_order.iter().filter_map(|name| self.meshes.remove(name)?.thing).collect();
-        let programs = self.program_order.iter().filter_map(|name| self.programs.remove(name)?.thing);
-        let sound = programs.filter(|read| read.unread == Unread::Nothing);
+    fn file(self, cursor: &mut Cursor<'_>, placements: Vec<Placement>) -> WeaveFile {
+        let meshes = self.meshes.into_sound().collect();
+        let sound = self.programs.into_sound().filter(|read| read.unread == Unread::Nothing);
         let programs: Vec<Program> = sound.map(|read| read.program).collect();
         for program in &programs {
             warn_unused(cursor, program);
         }
         WeaveFile { meshes, programs, placements }
-    }
-}
-
-/// Enters a name; two things of one name are a mistake, and the first counts.
-fn define<T>(
-    cursor: &mut Cursor<'_>,
-    what: &str,
-    names: &mut BTreeMap<String, Named<T>>,
-    order: &mut Vec<String>,
-    name: String,
-    new: Named<T>,
-) {
-    match names.get(&name) {
-        Some(first) => {
-            let message = format!("the name {} is given to two {what}", quote(&name));
-            let mistake = Diagnostic::at(Code::DuplicateName, new.span, message);
-            cursor.report(mistake.related(first.span, "first here").help("give one of them another name"));
-        }
-        None => {
-            order.push(name.clone());
-            names.insert(name, new);
-        }
     }
 }
 

@@ -33,6 +33,17 @@ pub enum Lookup<T> {
     Unknown,
 }
 
+impl<T> Lookup<T> {
+    /// What is made of the thing, if it is found.
+    pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Lookup<U> {
+        match self {
+            Lookup::Found(thing) => Lookup::Found(of(thing)),
+            Lookup::Broken => Lookup::Broken,
+            Lookup::Unknown => Lookup::Unknown,
+        }
+    }
+}
+
 /// What a layout is read against.
 #[derive(Clone, Copy)]
 pub struct LayoutScope<'a> {

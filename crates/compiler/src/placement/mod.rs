@@ -10,7 +10,7 @@ mod verify;
 
 pub use build::PlacementBuilder;
 pub use parse::parse_placement;
-pub(crate) use parse::{KnownProgram, PlacementScope, read_placement};
+pub(crate) use parse::{KnownProgram, PlacementHead, PlacementScope, read_head, read_placement};
 pub use print::PlacementText;
 pub use verify::{MOST_BLOCKS_OF_DIM, verify_layout, verify_sizes};
 

@@ -42,18 +42,51 @@ pub fn parse_placement(
         None => Lookup::Unknown,
     };
     let scope = PlacementScope { programs: &find_program, meshes: &find_mesh };
-    read_alone(text, |cursor| read_placement(cursor, scope))
+    read_alone(text, |cursor| {
+        let head = read_head(cursor)?;
+        read_placement(cursor, head, scope)
+    })
 }
 
-/// Reads a placement from `placement` to its `}`. `Err` if it has a mistake, or if its program or mesh
+/// `placement strict NAME for`: how a placement starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacementHead<'a> {
+    /// Where the placement starts.
+    start: Span,
+    communication: Communication,
+    /// The name, which may be none that a placement can have.
+    pub name: &'a str,
+    /// Where the name stands.
+    pub span: Span,
+}
+
+/// Reads the head of a placement. Of `placement strict for p` the name is `strict`, which no placement can
+/// have.
+pub(crate) fn read_head<'a>(cursor: &mut Cursor<'a>) -> Result<PlacementHead<'a>, Reported> {
+    let start = cursor.expect_word("placement")?;
+    let strict = cursor.eat_word("strict");
+    let (mut name, mut span) = cursor.name("the name of a placement")?;
+    if let (Some(word), "for", false) = (strict, name, cursor.at_word("for")) {
+        (name, span) = ("strict", word);
+    } else {
+        cursor.expect_word("for")?;
+    }
+    let communication = if strict.is_some() { Communication::AtReshards } else { Communication::Anywhere };
+    Ok(PlacementHead { start, communication, name, span })
+}
+
+/// Reads a placement from behind its head to its `}`. `Err` if it has a mistake, or if its program or mesh
 /// has one.
 pub(crate) fn read_placement(
     cursor: &mut Cursor<'_>,
+    head: PlacementHead<'_>,
     scope: PlacementScope<'_>,
 ) -> Result<Placement, Reported> {
     let before = cursor.mistakes();
-    let start = cursor.expect_word("placement")?;
-    let (communication, name) = head(cursor)?;
+    let PlacementHead { start, communication, name, span } = head;
+    if let Err(mistake) = check_name("a placement", name, span) {
+        cursor.report(mistake);
+    }
     let (program_name, program_span) = cursor.name("the name of a program")?;
     cursor.expect_word("on")?;
     let (mesh_name, mesh_span) = cursor.name("the name of a mesh")?;
@@ -96,21 +129,6 @@ pub(crate) fn read_placement(
         }
         _ => Err(Reported),
     }
-}
-
-/// `strict NAME for`; of `strict for p` the name is `strict`, which no placement can have.
-fn head<'a>(cursor: &mut Cursor<'a>) -> Result<(Communication, &'a str), Reported> {
-    let strict = cursor.eat_word("strict");
-    let (mut name, mut span) = cursor.name("the name of a placement")?;
-    if let (Some(word), "for", false) = (strict, name, cursor.at_word("for")) {
-        (name, span) = ("strict", word);
-    } else {
-        cursor.expect_word("for")?;
-    }
-    if let Err(mistake) = check_name("a placement", name, span) {
-        cursor.report(mistake);
-    }
-    Ok((if strict.is_some() { Communication::AtReshards } else { Communication::Anywhere }, name))
 }
 
 struct Reader<'a> {
