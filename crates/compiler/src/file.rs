@@ -183,7 +183,10 @@ impl<'a> Reader<'a> {
                 Kind::End => return,
                 Kind::Name("mesh") => self.mesh(cursor),
                 Kind::Name("program") => self.program(cursor),
-                Kind::Name("placement") => self.placement(cursor),
+                Kind::Name("placement") => {
+                    self.placement(cursor);
+                    Ok(())
+                }
                 _ => Err(cursor.unexpected("`mesh`, `program` or `placement`")),
             };
             if read.is_err() {
@@ -219,12 +222,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the head of a placement and remembers where it goes on.
-    fn placement(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Reported> {
-        let head = read_head(cursor)?;
-        self.placement_names.define(cursor, head.name, Named { span: head.span, thing: Some(()) });
-        self.placements.push((head, cursor.bookmark()));
+    fn placement(&mut self, cursor: &mut Cursor<'a>) {
+        if let Ok(head) = read_head(cursor) {
+            self.placement_names.define(cursor, head.name, Named { span: head.span, thing: Some(()) });
+            self.placements.push((head, cursor.bookmark()));
+        }
+        // Also where a mistake is at a word that starts definitions: none starts inside a head.
         cursor.skip_definition();
-        Ok(())
     }
 
     /// Gives an axis another size.
