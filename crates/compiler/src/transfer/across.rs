@@ -15,6 +15,7 @@
 
 use super::joined::Joined;
 use super::meetings::{DimMeetings, Found, for_each_found};
+use super::one_grid::reduced_by_slices;
 use super::{Parts, Traffic};
 use crate::id::Id;
 use crate::instr::{Kind, TensorType};
@@ -295,9 +296,8 @@ impl<'a> Moves<'a> {
     fn all_reduce_counts(&self, group: u64) -> Option<(u64, u64)> {
         let piece = self.source.layout.largest_piece(&self.sizes).into_iter().fold(1, u64::saturating_mul);
         let groups = self.source.layout.mesh().device_count().checked_div(group)?;
-        let slice = piece.div_ceil(group);
-        let most = (piece - slice).saturating_add((group - 1).saturating_mul(slice));
-        Some((most, (2 * (group - 1)).saturating_mul(piece).saturating_mul(groups)))
+        let sent = reduced_by_slices(piece, group);
+        Some((sent.most, sent.all.saturating_mul(groups)))
     }
 }
 

@@ -13,7 +13,7 @@ use super::meetings::{Meeting, meetings};
 use super::{Parts, Traffic};
 use crate::id::Id;
 use crate::instr::{Kind, TensorType};
-use crate::layout::{DimCuts, Factor, Layout, StepId};
+use crate::layout::{CeilPieces, DimCuts, Factor, Layout, StepId};
 use crate::mesh::{AxisId, Coords};
 use std::collections::BTreeMap;
 
@@ -48,8 +48,23 @@ pub(super) struct Counts {
     pub partners: u64,
 }
 
-/// An all-reduce at every step of the source's counters: every member reduces one ceil slice of the flat
-/// piece and sends it to the others. The owner of the first slice, which is the largest, sends the most.
+/// The elements that a group sends to all-reduce one piece.
+pub(super) struct BySlices {
+    /// By the member that sends the most.
+    pub most: u64,
+    /// By all members.
+    pub all: u64,
+}
+
+/// Every member reduces one ceil slice of the flat piece and sends it to the others. The owner of the first
+/// slice, which is the largest, sends the most.
+pub(super) fn reduced_by_slices(piece: u64, group: u64) -> BySlices {
+    let slice = CeilPieces::new(piece, group).largest();
+    let most = (piece - slice).saturating_add((group - 1).saturating_mul(slice));
+    BySlices { most, all: piece.saturating_mul(2 * (group - 1)) }
+}
+
+/// An all-reduce at every step of the source's counters.
 ///
 /// Steps are not walked one by one: a counter belongs to one dim, whose pieces have few different sizes.
 pub(super) fn all_reduce(source: &TensorType, group: u64, counters: &[(StepId, u64)]) -> Counts {
@@ -72,10 +87,9 @@ pub(super) fn all_reduce(source: &TensorType, group: u64, counters: &[(StepId, u
         });
         let (mut most, mut all) = (0u64, 0u64);
         for (piece, steps) in pieces {
-            let slice = piece.div_ceil(group);
-            let first = (piece - slice).saturating_add((group - 1).saturating_mul(slice));
-            most = most.saturating_add(first.saturating_mul(steps));
-            all = all.saturating_add(piece.saturating_mul(2 * (group - 1)).saturating_mul(steps));
+            let sent = reduced_by_slices(piece, group);
+            most = most.saturating_add(sent.most.saturating_mul(steps));
+            all = all.saturating_add(sent.all.saturating_mul(steps));
         }
         counts.most = counts.most.max(most);
         counts.total = counts.total.saturating_add(all.saturating_mul(alike));
