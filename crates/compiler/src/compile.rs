@@ -54,7 +54,7 @@ pub fn compile(
         panic!("lower: {fault}\n{local}");
     }
     let host = crate::schedule::run(&local, &options.constants)?;
-    let report = crate::explain::run(program, placement, sizes, &placed, &local, &host);
+    let report = crate::explain::run(program, placement, sizes, &placed, &local, &host, &options.cost);
     Ok(Plan { program: program.clone(), sizes: sizes.clone(), placed, local, host, report })
 }
 

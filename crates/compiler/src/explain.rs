@@ -1,12 +1,13 @@
 //! The report of a plan: read off the placement and the local program, so it cannot say anything else
 //! than what runs.
 
+use crate::cost::Cost;
 use crate::host::HostProgram;
 use crate::id::Id;
 use crate::instr::{Compute, Move, TensorType};
 use crate::layout::{DimCuts, StepId};
 use crate::local::{LocalId, LocalInstr, LocalProgram};
-use crate::op::product_flops;
+use crate::op::{product_flops, work};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
 use crate::propagate::{Placed, largest_piece_bytes, typed};
@@ -22,8 +23,9 @@ pub fn run(
     placed: &Placed,
     local: &LocalProgram,
     host: &HostProgram,
+    cost: &Cost,
 ) -> Report {
-    let mut walk = Walk { local, collectives: Vec::new(), flops: Flops::default() };
+    let mut walk = Walk { local, cost, collectives: Vec::new(), flops: Flops::default(), time_us: 0.0 };
     walk.body(&local.body, &[]);
     let axes = placed.home.axes().values();
     let home = placement.map(|_| placed.home.name());
@@ -38,6 +40,7 @@ pub fn run(
         collectives: walk.collectives,
         flops_per_device: walk.flops.most(),
         peak_bytes_per_device: peak_bytes(host),
+        time_us: walk.time_us,
         alternatives: placed.alternatives.clone(),
         notes: placed.notes.clone(),
     }
@@ -74,8 +77,11 @@ impl Flops {
 
 struct Walk<'a> {
     local: &'a LocalProgram,
+    cost: &'a Cost,
     collectives: Vec<CollectiveReport>,
     flops: Flops,
+    /// One thing after another, each as long as on the device that has most of it.
+    time_us: f64,
 }
 
 impl Walk<'_> {
@@ -101,6 +107,8 @@ impl Walk<'_> {
     fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)]) {
         let traffic = Traffic::in_loop(self.ty(moved.source), self.ty(moved.target), counters);
         let steps = counters.iter().map(|(_, steps)| *steps).fold(1, u64::saturating_mul);
+        let messages = traffic.messages.saturating_mul(steps);
+        self.time_us += self.cost.time_us(0, messages, traffic.bytes_per_device);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,
             value: self.local.values[moved.source].name.clone(),
@@ -117,10 +125,12 @@ impl Walk<'_> {
     /// All steps of a loop together do what the operation does without steps.
     fn compute(&mut self, compute: &Compute<LocalId>) {
         let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
+        let over = compute.over.all_steps();
+        let most = work(&compute.op, &compute.space, &over.largest_piece(&sizes));
+        self.time_us += self.cost.time_us(most, 0, 0);
         if product_flops(&compute.op, &compute.space, &sizes) == 0 {
             return;
         }
-        let over = compute.over.all_steps();
         let mesh = over.mesh();
         let cuts: Vec<_> = (0..over.ndim()).map(|dim| DimCuts::new(&over, dim, sizes[dim], &[])).collect();
         for place in 0..mesh.device_count() {

@@ -24,6 +24,8 @@ pub struct Report {
     pub flops_per_device: u128,
     /// Arguments, weights, results and temporaries that are alive at once, the most of one device.
     pub peak_bytes_per_device: u64,
+    /// What the cost model says that a run takes, in microseconds: to compare placements by.
+    pub time_us: f64,
     /// What was not chosen, with what it would cost.
     pub alternatives: Vec<Alternative>,
     /// Anything else worth knowing.

@@ -85,8 +85,11 @@ impl Tensor {
     ///
     /// # Panics
     /// If there are not as many elements as the shape asks for.
+    #[track_caller]
     pub fn from_elements<T: Element>(shape: &[u64], elements: &[T]) -> Tensor {
         let mut tensor = Tensor::zeros(T::DTYPE, shape);
+        let (wanted, given) = (tensor.elements::<T>().len(), elements.len());
+        assert_eq!(wanted, given, "an array of shape {shape:?} has {wanted} elements, not {given}");
         tensor.elements_mut::<T>().copy_from_slice(elements);
         tensor
     }
@@ -95,8 +98,11 @@ impl Tensor {
     ///
     /// # Panics
     /// If there are not as many flags as the shape asks for.
+    #[track_caller]
     pub fn from_bools(shape: &[u64], flags: &[bool]) -> Tensor {
         let mut tensor = Tensor::zeros(DType::Bool, shape);
+        let (wanted, given) = (tensor.bytes().len(), flags.len());
+        assert_eq!(wanted, given, "an array of shape {shape:?} has {wanted} flags, not {given}");
         let bytes: Vec<u8> = flags.iter().map(|&flag| u8::from(flag)).collect();
         tensor.bytes_mut().copy_from_slice(&bytes);
         tensor
@@ -136,6 +142,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If the tensor is of another element type.
+    #[track_caller]
     pub fn elements<T: Element>(&self) -> &[T] {
         assert_eq!(self.dtype, T::DTYPE, "elements of a {} tensor asked for as {}", self.dtype, T::DTYPE);
         bytemuck::cast_slice(self.data.as_slice())
@@ -145,6 +152,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If the tensor is of another element type.
+    #[track_caller]
     pub fn elements_mut<T: Element>(&mut self) -> &mut [T] {
         assert_eq!(self.dtype, T::DTYPE, "elements of a {} tensor asked for as {}", self.dtype, T::DTYPE);
         bytemuck::cast_slice_mut(self.data.as_mut_slice())

@@ -131,7 +131,7 @@ impl fmt::Display for Diagnostic {
 }
 
 /// Mistakes found so far. Passes go on after a mistake where they can, so that all are told at once.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     found: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
@@ -212,6 +212,13 @@ impl fmt::Display for Diagnostics {
             write!(f, "{diagnostic}")?;
         }
         Ok(())
+    }
+}
+
+/// As [`Display`](fmt::Display): a `main` that returns an error prints it this way.
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

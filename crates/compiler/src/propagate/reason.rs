@@ -58,7 +58,7 @@ pub(super) fn conflict(
             let verb = if by.len() == 1 { "asks" } else { "ask" };
             format!("{} {verb} for {}", by.join(" and "), cut(*dim))
         });
-        let taken = cut_by_axis(over.cuts()).map_or("neither".into(), cut);
+        let taken = cut_by_axis(over.cuts()).map_or_else(|| format!("no cut over {}", row.name), cut);
         Some(format!("{}; {taken} is cheapest", texts.collect::<Vec<_>>().join(", ")))
     })
 }

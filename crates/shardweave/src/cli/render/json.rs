@@ -15,6 +15,7 @@ pub fn explanation(report: &Report) -> Map<String, Value> {
         "collectives": report.collectives.iter().map(collective).collect::<Vec<_>>(),
         "flops_per_device": integer(report.flops_per_device),
         "peak_bytes_per_device": report.peak_bytes_per_device,
+        "time_us": report.time_us,
         "alternatives": report.alternatives.iter().map(alternative).collect::<Vec<_>>(),
         "notes": report.notes,
     });
