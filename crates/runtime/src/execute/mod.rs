@@ -50,7 +50,8 @@ pub enum Backend {
 /// Is told of everything that a device is about to do, and may delay or refuse it. For tests of what
 /// happens when devices are late or fail.
 pub trait Probe: Send + Sync {
-    /// A device comes to a part of an instruction. What is returned as an error fails the device.
+    /// A device comes to a part of an instruction: called once for each, however long it waits there. What
+    /// is returned as an error fails the device.
     fn before(&self, device: DeviceId, instr: InstrId, doing: Doing) -> Result<(), String>;
 }
 
@@ -92,6 +93,8 @@ pub(crate) struct Walk<'a> {
     id: LaneId,
     /// The next task.
     at: usize,
+    /// How many tasks the probe was told of: one that had to wait is gone on with, not begun again.
+    told: usize,
     log: Option<Log>,
     /// What kernels work in.
     scratch: &'a Scratch,
@@ -99,7 +102,7 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     pub fn new(job: &'a Job, id: LaneId, scratch: &'a Scratch) -> Walk<'a> {
-        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, log: job.recorder.log(), scratch }
+        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, told: 0, log: job.recorder.log(), scratch }
     }
 
     /// How many tasks are done.
@@ -156,10 +159,13 @@ impl<'a> Walk<'a> {
         Outcome::Finished
     }
 
-    fn asked(&self, task: &Task, doing: Doing) -> Result<(), String> {
+    fn asked(&mut self, task: &Task, doing: Doing) -> Result<(), String> {
         match &self.job.probe {
-            Some(probe) => probe.before(self.lane.device, self.job.tasks.turns[task.turn].instr, doing),
-            None => Ok(()),
+            Some(probe) if self.told == self.at => {
+                self.told += 1;
+                probe.before(self.lane.device, self.job.tasks.turns[task.turn].instr, doing)
+            }
+            _ => Ok(()),
         }
     }
 
