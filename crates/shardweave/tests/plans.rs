@@ -25,7 +25,7 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-const EXPLAINED: [&str; 10] = [
+const EXPLAINED: [&str; 11] = [
     "program",
     "placement",
     "mesh",
@@ -34,6 +34,7 @@ const EXPLAINED: [&str; 10] = [
     "collectives",
     "flops_per_device",
     "peak_bytes_per_device",
+    "time_us",
     "alternatives",
     "notes",
 ];

@@ -111,7 +111,8 @@ fn needs(report: &Report) -> String {
     let sent: u128 = report.collectives.iter().map(|collective| u128::from(collective.bytes_total)).sum();
     let sent = bytes(u64::try_from(sent).unwrap_or(u64::MAX));
     format!(
-        "{} per device in products, at most {peak} of memory per device, {sent} sent in all; estimated {}\n",
+        "{} per device in products, at most {peak} of memory per device, {sent} sent in all\n\
+         about {} a run, by the cost model\n",
         flops(report.flops_per_device),
         microseconds(report.time_us)
     )
