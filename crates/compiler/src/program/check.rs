@@ -35,7 +35,9 @@ impl SizeBinder<'_> {
             return None;
         }
         let shown = quote(&value.name);
-        let message = format!("{shown}, {} {sizes:?}, is too large: more than 2^63 bytes", value.dtype);
+        let counted = if sizes.contains(&0) { ", a size of 0 counted as 1" } else { "" };
+        let message =
+            format!("{shown}, {} {sizes:?}, is too large: more than 2^63 bytes{counted}", value.dtype);
         Some(Diagnostic::at(Code::TooLarge, value.span, message).help("give its dims smaller sizes"))
     }
 
