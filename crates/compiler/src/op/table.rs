@@ -1,6 +1,6 @@
 //! The table of operations: one row a name. Parsing, printing, type rules and the documentation read
 //! it; to add an elementwise operation is to add its variant, its row and its kernel. Operations that only
-//! forms have stand in [`form_table`](super::form_table).
+//! forms have stand in `form_table`.
 
 use super::{Map, Reduce, Summary, Zip};
 

@@ -28,7 +28,7 @@ use crate::program::Program;
 use crate::text::check_spelling;
 use std::sync::Arc;
 
-/// A placement in the making. See the [module](self).
+/// A placement in the making: see [`Placement::builder`].
 #[derive(Clone, Debug)]
 pub struct PlacementBuilder<'a> {
     program: &'a Program,

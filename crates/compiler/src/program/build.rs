@@ -31,7 +31,7 @@ use crate::dtype::{DType, Number};
 use crate::op::{Op, OperandText, Scope, parse_call, print_call};
 use crate::text::{Cursor, Reported, check_spelling, quoted_text};
 
-/// A program in the making. See the [module](self).
+/// A program in the making: see [`Program::builder`].
 #[derive(Clone, Debug)]
 pub struct ProgramBuilder {
     text: String,

@@ -13,7 +13,7 @@ pub struct SessionOptions {
     pub sizes: Vec<(String, u64)>,
     /// What runs the devices.
     pub backend: Backend,
-    /// Which streams of a device run beside each other; without it, what pays: see [`Session`].
+    /// Which streams of a device run beside each other; without it, what pays: see [`Session`](super::Session).
     pub streams: Option<Streams>,
     /// How many threads can run at the same time.
     pub cores: usize,
