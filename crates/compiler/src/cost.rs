@@ -3,6 +3,8 @@
 //! The constants are fixed, so that a plan is the same on every machine; `--link` and `--flops` give
 //! others. Nothing is measured.
 
+use crate::transfer::Traffic;
+
 /// What computing and sending are taken to cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {
@@ -27,5 +29,10 @@ impl Cost {
         flops as f64 / self.flops_per_us
             + messages as f64 * self.latency_us
             + bytes as f64 / self.bytes_per_us
+    }
+
+    /// Microseconds for a whole move; every one of its steps pays its messages.
+    pub fn moving_us(&self, traffic: &Traffic, steps: u64) -> f64 {
+        self.time_us(0, traffic.messages.saturating_mul(steps), traffic.bytes_per_device)
     }
 }

@@ -107,8 +107,7 @@ impl Walk<'_> {
     fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)]) {
         let traffic = Traffic::in_loop(self.ty(moved.source), self.ty(moved.target), counters);
         let steps = counters.iter().map(|(_, steps)| *steps).fold(1, u64::saturating_mul);
-        let messages = traffic.messages.saturating_mul(steps);
-        self.time_us += self.cost.time_us(0, messages, traffic.bytes_per_device);
+        self.time_us += self.cost.moving_us(&traffic, steps);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,
             value: self.local.values[moved.source].name.clone(),

@@ -41,10 +41,7 @@ pub struct Route {
 impl Route {
     /// Microseconds under the one cost, if each move runs in so many steps.
     pub fn time_us(&self, cost: &Cost, steps: u64) -> f64 {
-        let time = |leg: &Leg| {
-            cost.time_us(0, leg.traffic.messages.saturating_mul(steps), leg.traffic.bytes_per_device)
-        };
-        self.legs.iter().map(time).sum()
+        self.legs.iter().map(|leg| cost.moving_us(&leg.traffic, steps)).sum()
     }
 
     /// Bytes sent by all devices.
