@@ -12,13 +12,13 @@ use std::hint::black_box;
 fn read(text: &str) -> (WeaveFile, Sizes) {
     let (file, mistakes) = parse_file(text, &[]);
     assert!(mistakes.is_empty(), "{mistakes}");
-    let sizes = Sizes::bind(&file.programs[0], []).expect("all sizes are written");
+    let sizes = Sizes::bind(&file.programs()[0], []).expect("all sizes are written");
     (file, sizes)
 }
 
 fn plan(file: &WeaveFile, sizes: &Sizes) -> Plan {
-    let placement = file.placements.first();
-    compile(&file.programs[0], placement, sizes, &CompileOptions::default()).expect("it can be planned")
+    let placement = file.placements().first();
+    compile(&file.programs()[0], placement, sizes, &CompileOptions::default()).expect("it can be planned")
 }
 
 /// Plans and prints one file after another.

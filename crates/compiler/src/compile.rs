@@ -89,7 +89,7 @@ x: s/tp(5, 3)
 }";
         let (file, found) = parse_file(text, &[]);
         assert!(found.is_empty(), "{found}");
-        let (program, placement) = (&file.programs[0], &file.placements[0]);
+        let (program, placement) = (&file.programs()[0], &file.placements()[0]);
         let compiled = |s: u64| {
             let sizes = Sizes::bind(program, [("s", s)]).expect("one size");
             compile(program, Some(placement), &sizes, &CompileOptions::default())
@@ -115,7 +115,7 @@ w: h/tp
 }";
         let (file, found) = parse_file(text, &[]);
         assert!(found.is_empty(), "{found}");
-        let (program, placement) = (&file.programs[0], &file.placements[0]);
+        let (program, placement) = (&file.programs()[0], &file.placements()[0]);
         let host = |s: u64, constants: &[&str]| {
             let sizes = Sizes::bind(program, [("s", s), ("e", 8), ("h", 6)]).expect("sizes");
             let constants = constants.iter().map(ToString::to_string).collect();

@@ -7,11 +7,11 @@ use crate::id::Id;
 use crate::instr::{Compute, Move, TensorType};
 use crate::layout::{DimCuts, StepId};
 use crate::local::{LocalId, LocalInstr, LocalProgram};
-use crate::op::{product_flops, work};
+use crate::op::{is_any_part_dim, product_flops, work};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
 use crate::propagate::{Placed, largest_piece_bytes, typed};
-use crate::report::{CollectiveReport, Report, ValueReport};
+use crate::report::{CollectiveReport, Report, Subject, ValueReport};
 use crate::schedule::peak_bytes;
 use crate::transfer::Traffic;
 
@@ -105,12 +105,17 @@ impl Walk<'_> {
     }
 
     fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)]) {
-        let traffic = Traffic::in_loop(self.ty(moved.source), self.ty(moved.target), counters);
+        let source = &self.local.values[moved.source].ty;
+        let traffic = Traffic::in_loop(source, self.ty(moved.target), counters);
         let steps = counters.iter().map(|(_, steps)| *steps).fold(1, u64::saturating_mul);
         self.time_us += self.cost.moving_us(&traffic, steps);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,
             value: self.local.values[moved.source].name.clone(),
+            subject: match source.dims.iter().any(|(dim, _)| is_any_part_dim(dim)) {
+                true => Subject::Summary,
+                false => Subject::Value,
+            },
             axes: moved.axes.clone(),
             group: moved.group,
             steps,

@@ -13,23 +13,59 @@ use crate::program::{Program, ReadProgram, Unread, read_program};
 use crate::text::{Bookmark, Cursor, Kind, Reported};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Files of more bytes are refused.
 pub const MOST_FILE_BYTES: usize = 1 << 26;
 
-/// All that stands in a file. Names are unique in each of the three lists.
+/// All that stands in a file.
+///
+/// Invariants: names are unique in each of the three lists; the program and the meshes of each placement are
+/// in theirs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WeaveFile {
-    /// The meshes.
-    pub meshes: Vec<Arc<Mesh>>,
-    /// The programs.
-    pub programs: Vec<Program>,
-    /// The placements; the program of each is among the programs.
-    pub placements: Vec<Placement>,
+    meshes: Vec<Arc<Mesh>>,
+    programs: Vec<Program>,
+    placements: Vec<Placement>,
+    /// The placements that were left out.
+    broken: Vec<BrokenPlacement>,
+}
+
+/// A placement with a mistake, or of something that has one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BrokenPlacement {
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub span: Span,
 }
 
 impl WeaveFile {
+    /// A file with a program alone, or with a placement of it too and the meshes that this uses; `None` if
+    /// the placement is of another program or its meshes do not have names of their own.
+    pub fn of(program: Program, placement: Option<Placement>) -> Option<WeaveFile> {
+        let fits = placement.as_ref().is_none_or(|placement| placement.program == program.name);
+        let meshes = placement.as_ref().map_or(Some(Vec::new()), distinct_meshes).filter(|_| fits)?;
+        let placements = placement.into_iter().collect();
+        Some(WeaveFile { meshes, programs: vec![program], placements, broken: Vec::new() })
+    }
+
+    /// The meshes, in the order they stand.
+    pub fn meshes(&self) -> &[Arc<Mesh>] {
+        &self.meshes
+    }
+
+    /// The programs, in the order they stand.
+    pub fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
+    /// The placements, in the order they stand; the program of each is among the programs.
+    pub fn placements(&self) -> &[Placement] {
+        &self.placements
+    }
+
     /// The mesh of that name.
     pub fn mesh(&self, name: &str) -> Option<&Arc<Mesh>> {
         self.meshes.iter().find(|mesh| mesh.name() == name)
@@ -44,6 +80,17 @@ impl WeaveFile {
     pub fn placement(&self, name: &str) -> Option<&Placement> {
         self.placements.iter().find(|placement| placement.name == name)
     }
+
+    /// The placements that could not be read, in the order they stand.
+    pub fn broken_placements(&self) -> &[BrokenPlacement] {
+        &self.broken
+    }
+
+    /// The mesh that another size of an axis is for.
+    pub fn mesh_of(&self, axis: &AxisSize) -> Option<&Arc<Mesh>> {
+        let named = |(mesh, axis): (&str, &str)| self.mesh(mesh).filter(|mesh| mesh.axis(axis).is_some());
+        axis.readings().find_map(named)
+    }
 }
 
 /// Another size for an axis of a mesh, as `--mesh line.tp=8` gives it.
@@ -56,7 +103,25 @@ pub struct AxisSize {
     pub size: u64,
 }
 
-/// Reads a file. The result is whole only if no mistake was found: things with a mistake are left out.
+impl AxisSize {
+    /// What the path may mean: at each dot, a mesh and an axis.
+    fn readings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.path.match_indices('.').map(|(at, _)| (&self.path[..at], &self.path[at + 1..]))
+    }
+}
+
+/// Reads a file, with other sizes for some axes of its meshes (`&[]` leaves all as written). The result is
+/// whole only if no mistake was found: things with a mistake are left out. Where any mistake is an error, a
+/// file is simply parsed: `let file: WeaveFile = text.parse()?;`.
+///
+/// ```
+/// use shardweave_compiler::file::{AxisSize, parse_file};
+///
+/// let (file, found) = parse_file("mesh line { tp = 2 }", &[AxisSize { path: "line.tp".into(), size: 8 }]);
+/// let file = found.finish(file)?;
+/// assert_eq!(file.meshes()[0].device_count(), 8);
+/// # Ok::<(), shardweave_compiler::diagnostic::Diagnostics>(())
+/// ```
 pub fn parse_file(text: &str, axes: &[AxisSize]) -> (WeaveFile, Diagnostics) {
     if text.len() > MOST_FILE_BYTES {
         let message = format!("the file has {} bytes; at most {MOST_FILE_BYTES} are read", text.len());
@@ -69,8 +134,8 @@ pub fn parse_file(text: &str, axes: &[AxisSize]) -> (WeaveFile, Diagnostics) {
     for axis in axes {
         reader.resize(&mut cursor, axis);
     }
-    let placements = reader.placements(&mut cursor);
-    let file = reader.file(&mut cursor, placements);
+    let (placements, broken) = reader.placements(&mut cursor);
+    let file = WeaveFile { broken, ..reader.file(&mut cursor, placements) };
     (file, cursor.finish().in_text_order())
 }
 
@@ -89,6 +154,15 @@ pub fn parse_bytes(bytes: &[u8], axes: &[AxisSize]) -> (WeaveFile, Diagnostics) 
     }
 }
 
+impl FromStr for WeaveFile {
+    type Err = Diagnostics;
+
+    fn from_str(text: &str) -> Result<WeaveFile, Diagnostics> {
+        let (file, found) = parse_file(text, &[]);
+        found.finish(file)
+    }
+}
+
 impl fmt::Display for WeaveFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for mesh in &self.meshes {
@@ -104,6 +178,19 @@ impl fmt::Display for WeaveFile {
         }
         Ok(())
     }
+}
+
+/// The meshes of a placement, each once; `None` if two different ones have one name.
+fn distinct_meshes(placement: &Placement) -> Option<Vec<Arc<Mesh>>> {
+    let mut distinct: Vec<Arc<Mesh>> = Vec::new();
+    for mesh in placement.meshes() {
+        match distinct.iter().find(|known| known.name() == mesh.name()) {
+            Some(known) if known != mesh => return None,
+            Some(_) => {}
+            None => distinct.push(mesh.clone()),
+        }
+    }
+    Some(distinct)
 }
 
 /// Something with a name and a place; `None` if it has a mistake.
@@ -233,9 +320,9 @@ impl<'a> Reader<'a> {
 
     /// Gives an axis another size.
     fn resize(&mut self, cursor: &mut Cursor<'_>, new: &AxisSize) {
-        let dots = new.path.match_indices('.').map(|(at, _)| (&new.path[..at], &new.path[at + 1..]));
+        let readings = new.readings();
         let known: Vec<(&str, &str)> =
-            dots.filter(|(mesh, _)| self.meshes.by_name.contains_key(*mesh)).collect();
+            readings.filter(|(mesh, _)| self.meshes.by_name.contains_key(*mesh)).collect();
         let chosen = known.iter().find_map(|(name, axis)| {
             let mesh = self.meshes.by_name[*name].thing.as_ref()?;
             Some((*name, mesh, mesh.resized(axis, new.size)?))
@@ -267,19 +354,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Placements, now that all that they may name is known.
-    fn placements(&self, cursor: &mut Cursor<'_>) -> Vec<Placement> {
+    fn placements(&self, cursor: &mut Cursor<'_>) -> (Vec<Placement>, Vec<BrokenPlacement>) {
         fn known(read: &ReadProgram) -> KnownProgram<'_> {
             KnownProgram { program: &read.program, unread: &read.unread }
         }
         let programs = |name: &str| self.programs.look_up(name).map(known);
         let meshes = |name: &str| self.meshes.look_up(name).map(Arc::clone);
         let scope = PlacementScope { programs: &programs, meshes: &meshes };
-        let mut placements = Vec::new();
+        let (mut placements, mut broken) = (Vec::new(), Vec::new());
         for &(head, rest) in &self.placements {
             cursor.go_to(rest);
-            placements.extend(read_placement(cursor, head, scope));
+            match read_placement(cursor, head, scope) {
+                Ok(placement) => placements.push(placement),
+                Err(Reported) => {
+                    let span = cursor.span_from(head.start);
+                    broken.push(BrokenPlacement { name: head.name.into(), span });
+                }
+            }
         }
-        placements
+        (placements, broken)
     }
 
     /// Puts together what is sound, in the order it stands; warns of what no output needs.
@@ -290,7 +383,7 @@ impl<'a> Reader<'a> {
         for program in &programs {
             warn_unused(cursor, program);
         }
-        WeaveFile { meshes, programs, placements }
+        WeaveFile { meshes, programs, placements, broken: Vec::new() }
     }
 }
 

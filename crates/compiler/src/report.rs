@@ -54,8 +54,10 @@ pub struct ValueReport {
 pub struct CollectiveReport {
     /// What moves.
     pub kind: Kind,
-    /// The program's value that moves.
+    /// The program's value that moves, or of which something moves.
     pub value: String,
+    /// What of it.
+    pub subject: Subject,
     /// The mesh axes along which it moves.
     pub axes: Vec<String>,
     /// How many devices take part in one group.
@@ -72,11 +74,31 @@ pub struct CollectiveReport {
     pub because: String,
 }
 
+/// What of a value moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// The value itself.
+    Value,
+    /// What devices say of their parts of a dim, before the value is there.
+    Summary,
+}
+
+impl Subject {
+    /// `y`, `summary of y`: what moves, where text speaks of it.
+    pub fn of(self, value: &str) -> String {
+        match self {
+            Subject::Value => value.into(),
+            Subject::Summary => format!("summary of {value}"),
+        }
+    }
+}
+
 impl fmt::Display for CollectiveReport {
     /// `all_gather of x over tp: 96 bytes, linear needs all of s`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CollectiveReport { kind, value, axes, bytes_total, because, .. } = self;
-        write!(f, "{} of {value} over {}: {bytes_total} bytes, {because}", kind.name(), axes.join(", "))
+        let CollectiveReport { kind, value, subject, axes, bytes_total, because, .. } = self;
+        let (kind, subject) = (kind.name(), subject.of(value));
+        write!(f, "{kind} of {subject} over {}: {bytes_total} bytes, {because}", axes.join(", "))
     }
 }
 

@@ -55,7 +55,7 @@ fn found(bytes: &[u8]) -> Diagnostics {
 
 fn sizes(file: &WeaveFile, given: &Given) -> Diagnostics {
     let mut found = Diagnostics::new();
-    for program in &file.programs {
+    for program in file.programs() {
         let mut binder = SizeBinder::new(program);
         for (name, size) in &given.sizes {
             binder.bind_named(name, *size);
@@ -66,7 +66,7 @@ fn sizes(file: &WeaveFile, given: &Given) -> Diagnostics {
         match binder.finish() {
             Err(mistakes) => found.extend(mistakes),
             Ok(sizes) => {
-                for placement in &file.placements {
+                for placement in file.placements() {
                     found.extend(verify_sizes(program, placement, &sizes));
                 }
             }

@@ -88,14 +88,14 @@ fn plans(path: &Path) -> Vec<(String, Plan)> {
     let (file, mistakes) = parse_file(&text, &[]);
     assert!(mistakes.is_empty(), "{}: {mistakes}", path.display());
     let mut plans = Vec::new();
-    for program in &file.programs {
+    for program in file.programs() {
         let own: Vec<(&str, u64)> = SIZES
             .into_iter()
             .filter(|(name, _)| program.dim(name).is_some_and(|dim| program.dims[dim].fixed.is_none()))
             .collect();
         let sizes =
             Sizes::bind(program, own).unwrap_or_else(|mistakes| panic!("{}: {mistakes}", program.name));
-        let placements = file.placements.iter().filter(|placement| placement.program == program.name);
+        let placements = file.placements().iter().filter(|placement| placement.program == program.name);
         for placement in std::iter::once(None).chain(placements.map(Some)) {
             let plan = compile(program, placement, &sizes, &CompileOptions::default());
             let name = placement.map_or("none", |placement| &placement.name);

@@ -130,14 +130,14 @@ fn random_placements_give_verified_programs_that_read_back() {
     assert!(mistakes.is_empty(), "{mistakes}");
     for seed in 1..=PLANS {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let placement = placement(&mut random, &alone.programs[0]);
+        let placement = placement(&mut random, &alone.programs()[0]);
         let text = format!("{PROGRAM}\n{placement}");
         let (file, mistakes) = parse_file(&text, &[]);
         assert!(mistakes.is_empty(), "seed {seed}: {mistakes}\n{placement}");
-        let program = &file.programs[0];
+        let program = &file.programs()[0];
         let sizes = [("b", 2), ("s", 5 + seed % 3), ("e", 4), ("h", 6)];
         let sizes = Sizes::bind(program, sizes).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        let plan = match compile(program, Some(&file.placements[0]), &sizes, &CompileOptions::default()) {
+        let plan = match compile(program, Some(&file.placements()[0]), &sizes, &CompileOptions::default()) {
             Ok(plan) => plan,
             Err(mistakes) => panic!("seed {seed}: {mistakes}\n{placement}"),
         };

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 fn planned(text: &str) -> Duration {
     let (file, mistakes) = parse_file(text, &[]);
     assert!(mistakes.is_empty(), "{mistakes}");
-    let sizes = Sizes::bind(&file.programs[0], []).expect("all sizes are written");
+    let sizes = Sizes::bind(&file.programs()[0], []).expect("all sizes are written");
     let start = Instant::now();
-    let plan = compile(&file.programs[0], file.placements.first(), &sizes, &CompileOptions::default());
+    let plan = compile(&file.programs()[0], file.placements().first(), &sizes, &CompileOptions::default());
     let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert!(!plan.host.to_string().is_empty());
     start.elapsed()

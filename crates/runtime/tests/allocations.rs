@@ -46,7 +46,7 @@ fn allocations_of_a_run(name: &str, statements: &str, placement: &str) -> usize 
     );
     let (file, found) = parse_file(&text, &[]);
     assert!(found.is_empty(), "{name}: {found}");
-    let (program, placement) = (file.programs[0].clone(), file.placements[0].clone());
+    let (program, placement) = (file.programs()[0].clone(), file.placements()[0].clone());
     let sizes = SizeBinder::new(&program).finish().unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut inputs = Inputs::new();
     for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {

@@ -19,7 +19,7 @@ fn file(text: &str) -> WeaveFile {
 }
 
 fn session(file: &WeaveFile, options: SessionOptions) -> Session {
-    Session::new(file.programs[0].clone(), Some(file.placements[0].clone()), options)
+    Session::new(file.programs()[0].clone(), Some(file.placements()[0].clone()), options)
 }
 
 fn backends() -> [SessionOptions; 2] {
@@ -151,7 +151,7 @@ fn a_constant_can_be_replaced_and_only_that_is_read() {
 #[test]
 fn a_session_for_a_plan_keeps_constants_too() {
     let file = file(LOOKED_UP);
-    let (program, placement) = (&file.programs[0], &file.placements[0]);
+    let (program, placement) = (&file.programs()[0], &file.placements()[0]);
     let sizes = Sizes::bind(program, [("s", 2), ("v", 4), ("e", E as u64), ("h", 5)]).unwrap();
     for names in [&["w", "table"][..], &["w"], &[]] {
         let constants = names.iter().map(ToString::to_string).collect();

@@ -107,14 +107,14 @@ fn run(
 fn sj5_examples_agree_with_the_reference_on_any_number_of_devices() {
     for example in EXAMPLES {
         let meshes: Vec<String> =
-            read(example, &[]).meshes.iter().map(|mesh| mesh.name().to_string()).collect();
+            read(example, &[]).meshes().iter().map(|mesh| mesh.name().to_string()).collect();
         for devices in [1, 2, 3, 4, 5] {
             let axes = meshes.iter().filter(|mesh| *mesh == "line");
             let axes: Vec<AxisSize> =
                 axes.map(|mesh| AxisSize { path: format!("{mesh}.tp"), size: devices }).collect();
             let file = read(example, &axes);
             for given in [[5, 7, 6, 3], [2, 3, 4, 8], [1, 9, 2, 13]] {
-                for placement in &file.placements {
+                for placement in file.placements() {
                     let program = file.program(&placement.program).expect("the placement's program");
                     let sizes = sizes(program, &given);
                     let inputs = inputs(program, &sizes);
@@ -143,7 +143,7 @@ fn sj5_examples_agree_with_the_reference_on_any_number_of_devices() {
 #[test]
 fn without_a_placement_it_runs_on_one_device() {
     for example in EXAMPLES {
-        for program in &read(example, &[]).programs {
+        for program in read(example, &[]).programs() {
             let sizes = sizes(program, &[5, 7, 6, 3]);
             let inputs = inputs(program, &sizes);
             let by_value =

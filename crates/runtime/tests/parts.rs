@@ -44,7 +44,7 @@ fn noise(i: u64) -> f64 {
 fn errors(size: u64, element: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
     let (file, mistakes) = parse_file(TEXT, &[]);
     assert!(mistakes.is_empty(), "{mistakes}");
-    let program = &file.programs[0];
+    let program = &file.programs()[0];
     let mut binder = SizeBinder::new(program);
     binder.bind(program.dim("e").expect("a dim"), size, SizeSource::Named);
     let sizes = binder.finish().expect("all sizes are bound");
@@ -68,7 +68,7 @@ fn errors(size: u64, element: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
         };
         program.outputs.iter().map(error).collect()
     };
-    std::iter::once(None).chain(file.placements.iter().map(Some)).map(run).collect()
+    std::iter::once(None).chain(file.placements().iter().map(Some)).map(run).collect()
 }
 
 #[test]

@@ -2,10 +2,9 @@
 //! live, run it on every device.
 //!
 //! ```
-//! use shardweave::{Inputs, Session, SessionOptions, Tensor, parse_file};
+//! use shardweave::{Inputs, Session, SessionOptions, Tensor, WeaveFile};
 //!
-//! let (file, found) = parse_file(
-//!     "
+//! let file: WeaveFile = "
 //!     mesh line { tp = 2 }
 //!     program layer {
 //!       input x: f32[s, e]
@@ -17,12 +16,11 @@
 //!       x: s/tp               # the rows of x are cut over two devices
 //!       w: h/tp               # so are the rows of w: one of the two must be gathered
 //!     }
-//!     ",
-//!     &[],
-//! );
-//! let program = found.finish(file.programs[0].clone())?;
+//! "
+//! .parse()?;
+//! let (program, placement) = (file.programs()[0].clone(), file.placements()[0].clone());
 //!
-//! let mut session = Session::new(program, Some(file.placements[0].clone()), SessionOptions::default());
+//! let mut session = Session::new(program, Some(placement), SessionOptions::default());
 //! let outputs = session.run(
 //!     &Inputs::new()
 //!         .with("x", Tensor::from_elements(&[2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]))
@@ -35,7 +33,7 @@
 //! // What moved, and why:
 //! let plan = session.plan().expect("a session that has run has a plan");
 //! for collective in &plan.report.collectives {
-//!     println!("{} of {}: {} bytes, {}", collective.kind.name(), collective.value, collective.bytes_total, collective.because);
+//!     println!("{collective}");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -60,8 +58,9 @@
 //! # The vocabulary
 //!
 //! * A [`Program`] is what to compute; no device is named. A [`Placement`] says where its values live on
-//!   a [`Mesh`], as far as you care to say; the rest is worked out. Both are read from text with
-//!   [`parse_file`], or built.
+//!   a [`Mesh`], as far as you care to say; the rest is worked out. Both are read from the text of a
+//!   [`WeaveFile`], or built. [`parse_file`] also gives the warnings, and takes other sizes for axes of its
+//!   meshes ([`AxisSize`]).
 //! * [`compile`] gives the [`Plan`]: all forms the program goes through, and the [`Report`] that
 //!   explains it. It needs sizes ([`Sizes`]) and no memory.
 //! * A [`Session`] compiles once for each set of sizes and runs often. [`Inputs`] are arrays in memory
@@ -84,7 +83,7 @@ pub use shardweave_compiler::compile::{CompileOptions, Plan, compile};
 pub use shardweave_compiler::cost::Cost;
 pub use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 pub use shardweave_compiler::dtype::{DType, Number};
-pub use shardweave_compiler::file::{WeaveFile, parse_bytes, parse_file};
+pub use shardweave_compiler::file::{AxisSize, WeaveFile, parse_bytes, parse_file};
 pub use shardweave_compiler::layout::Layout;
 pub use shardweave_compiler::mesh::{DeviceId, Mesh};
 pub use shardweave_compiler::op::{Map, Op, Pattern, Reduce, Zip};

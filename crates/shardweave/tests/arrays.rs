@@ -198,15 +198,7 @@ fn a_failure_while_running_is_status_3_and_leaves_no_output() {
         "program p {\n  input ids: i64[s]\n  input table: f32[v=2, e=1]\n  y = embedding(ids, table)\n  k = neg(table)\n  output y\n  output k\n}\n",
     );
     bench.npy("t.npy", &[2, 1], &[1., 2.]);
-    let mut bytes = Vec::new();
-    {
-        use npyz::WriterBuilder;
-        let options = npyz::WriteOptions::<i64>::new().default_dtype().shape(&[3]);
-        let mut writer = options.writer(&mut bytes).begin_nd().expect("a header");
-        writer.extend([0, 7, 1]).expect("elements");
-        writer.finish().expect("all elements");
-    }
-    bench.put("ids.npy", &bytes);
+    bench.npy_of("ids.npy", &[3], &[0_i64, 7, 1], npyz::Order::C);
     bench.put("k.npy", b"as it was");
     for on in ["threads", "lockstep", "reference"] {
         let words = format!("run p.weave --input ids=ids.npy table=t.npy --output k=k.npy y=y.npy --on {on}");

@@ -7,7 +7,6 @@ use shardweave_compiler::host::parse_host;
 use shardweave_compiler::local::parse_local;
 use shardweave_compiler::placement::{Communication, Placement};
 use shardweave_compiler::program::{Def, DimId, DimText, Operand, Program, Term, Value};
-use std::sync::Arc;
 
 /// Checks program and placement (as a file, and built), the local and the host program of a plan.
 pub fn check(program: &Program, placement: Option<&Placement>, plan: &Plan) -> Result<(), String> {
@@ -28,17 +27,8 @@ pub fn check(program: &Program, placement: Option<&Placement>, plan: &Plan) -> R
 }
 
 fn check_file(program: &Program, placement: Option<&Placement>) -> Result<(), String> {
-    let mut file = WeaveFile::default();
-    file.programs.push(program.clone());
-    if let Some(placement) = placement {
-        file.placements.push(placement.clone());
-        let meshes = placement.entries.iter().map(|entry| entry.layout.mesh());
-        for mesh in std::iter::once(&placement.mesh).chain(meshes) {
-            if file.mesh(mesh.name()).is_none() {
-                file.meshes.push(Arc::clone(mesh));
-            }
-        }
-    }
+    let file = WeaveFile::of(program.clone(), placement.cloned());
+    let file = file.ok_or("a placement is of another program, or two of its meshes have one name")?;
     let text = file.to_string();
     let (read, found) = parse_file(&text, &[]);
     if !found.is_empty() {

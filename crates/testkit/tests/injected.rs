@@ -89,7 +89,7 @@ impl Case {
         );
         let (file, found) = parse_file(&text, &[]);
         assert!(found.is_empty(), "{name}: {found}");
-        let (program, placement) = (&file.programs[0], file.placements.first());
+        let (program, placement) = (&file.programs()[0], file.placements().first());
         let sizes = SizeBinder::new(program).finish().unwrap_or_else(|error| panic!("{name}: {error}"));
         let inputs: BTreeMap<ValueId, Tensor> = program
             .values

@@ -93,6 +93,7 @@ codes! {
     NotBuiltIn         "E0903" "The feature is not built into this binary."
     FormSyntax         "E0904" "A printed form cannot be read back."
     UnusedValue        "W0301" "A value that no output needs is not computed."
+    UnusedMesh         "W0401" "An axis is given a size, but what is chosen does not use its mesh."
 }
 
 impl fmt::Display for Code {

@@ -28,6 +28,11 @@ impl Span {
         Span { start: clamp(start), end: clamp(end) }
     }
 
+    /// Whether `other` lies inside.
+    pub fn contains(self, other: Span) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
     /// From the start of `self` to the end of `other`.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
@@ -177,8 +182,18 @@ impl Diagnostics {
     /// The same without the warnings whose place is in a part of the text.
     #[must_use]
     pub fn without_warnings_in(mut self, part: Span) -> Diagnostics {
-        let inside = |place: Span| part.start <= place.start && place.end <= part.end;
-        self.warnings.retain(|warning| !warning.place.is_some_and(inside));
+        self.warnings.retain(|warning| !warning.place.is_some_and(|place| part.contains(place)));
+        self
+    }
+
+    /// The same with the mistakes whose place is in a part of the text as warnings: that part is not what
+    /// is to be done.
+    #[must_use]
+    pub fn with_warnings_in(mut self, part: Span) -> Diagnostics {
+        let inside = |diagnostic: &Diagnostic| diagnostic.place.is_some_and(|place| part.contains(place));
+        let (warnings, errors) = self.found.into_iter().partition(inside);
+        self.found = errors;
+        self.warnings.extend::<Vec<_>>(warnings);
         self
     }
 

@@ -175,7 +175,11 @@ fn part<'a>(cursor: &mut Cursor<'a>, writer: Writer) -> Result<Part<'a>, Reporte
         dim = compilers_dim(cursor, name)?;
     }
     if !cursor.at("/") {
-        return Err(cursor.unexpected(&format!("`/` and what cuts the dim {}", quote(&dim))));
+        let mistake = cursor.surprise(&format!("`/` and what cuts the dim {}", quote(&dim)));
+        return Err(cursor.report(mistake.help(match cursor.at(":") {
+            true => "each value has a line of its own",
+            false => "a cut is written `s/tp`, a dim that is not cut is left out",
+        })));
     }
     let mut factors = Vec::new();
     while cursor.eat("/").is_some() {
@@ -233,6 +237,13 @@ fn arg<'a>(cursor: &mut Cursor<'a>) -> Result<Arg<'a>, Reported> {
     }
 }
 
+/// What an axis does in a layout.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Cut,
+    Partial,
+}
+
 /// Looks up the parts.
 struct Build<'a> {
     scope: &'a LayoutScope<'a>,
@@ -256,9 +267,8 @@ impl Build<'_> {
                 Part::Replicated(_) => {}
                 Part::Partial { axes, combine } => {
                     for &(name, span) in axes {
-                        if let Some(axis) = self.axis(cursor, name, span) {
-                            self.partial.push(Partial { axis, combine: *combine });
-                        }
+                        let axis = self.axis(cursor, name, span, Use::Partial);
+                        self.partial.extend(axis.map(|axis| Partial { axis, combine: *combine }));
                     }
                 }
                 Part::Cut { dim, span, factors } => {
@@ -291,13 +301,10 @@ impl Build<'_> {
     }
 
     /// An axis that may be used here: the mesh has it, and it does not stand elsewhere in the layout.
-    fn axis(&mut self, cursor: &mut Cursor<'_>, name: &str, span: Span) -> Option<AxisId> {
+    fn axis(&mut self, cursor: &mut Cursor<'_>, name: &str, span: Span, used: Use) -> Option<AxisId> {
         let mesh = self.mesh.as_ref()?;
         let Some(axis) = mesh.axis(name) else {
-            let message = format!("mesh {} has no axis {}", quote(mesh.name()), quote(name));
-            let help =
-                format!("its axes are {}", quote_all(mesh.axes().values().map(|axis| axis.name.as_str())));
-            cursor.report(Diagnostic::at(Code::UnknownAxis, span, message).help(help));
+            cursor.report(unknown_axis(mesh, name, span, used));
             return None;
         };
         match self.axes.insert(axis, span) {
@@ -331,9 +338,9 @@ impl Build<'_> {
                     None => bad_cut(cursor, text, "`step(4, i0)`"),
                 }
             }
-            (name, None) => self.axis(cursor, name, text.span).map(Factor::Axis),
+            (name, None) => self.axis(cursor, name, text.span, Use::Cut).map(Factor::Axis),
             (name, Some(args)) => {
-                let axis = self.axis(cursor, name, text.span)?;
+                let axis = self.axis(cursor, name, text.span, Use::Cut)?;
                 self.sizes(cursor, text, axis, args)
             }
         }
@@ -372,6 +379,18 @@ impl Build<'_> {
         }
         Some(Factor::Sizes(axis, sizes.into()))
     }
+}
+
+fn unknown_axis(mesh: &Mesh, name: &str, span: Span, used: Use) -> Diagnostic {
+    let message = format!("mesh {} has no axis {}", quote(mesh.name()), quote(name));
+    let axes = quote_all(mesh.axes().values().map(|axis| axis.name.as_str()));
+    let operators = Combine::ALL.map(Combine::name).join(" ");
+    Diagnostic::at(Code::UnknownAxis, span, message).help(match used {
+        Use::Cut => format!("its axes are {axes}"),
+        Use::Partial => {
+            format!("its axes are {axes}; the operator, last in `partial`, is one of {operators}")
+        }
+    })
 }
 
 fn bad_cut(cursor: &mut Cursor<'_>, text: &FactorText<'_>, written: &str) -> Option<Factor> {

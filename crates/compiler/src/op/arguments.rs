@@ -2,7 +2,7 @@
 
 use super::table::{Attributes, Family, OpRow};
 use super::text::{DEFAULT_EPS, OperandText, usage};
-use super::{Finish, Op, Pattern};
+use super::{Finish, Op, Pattern, spaced};
 use crate::diagnostic::{Code, Diagnostic, Span, quote};
 use crate::dtype::{DType, Number};
 use crate::text::{Cursor, Kind, Reported, number};
@@ -18,6 +18,8 @@ pub(super) enum Arg<'a> {
     Text(String),
     /// `n=12`
     Equal(&'a str, Number),
+    /// `dim=h`, which no operation takes
+    EqualName(&'a str),
     /// `s -> t`
     Arrow(&'a str, &'a str),
 }
@@ -30,7 +32,7 @@ pub(super) fn argument<'a>(cursor: &mut Cursor<'a>) -> Result<(Arg<'a>, Span), R
         Kind::Name(name) => {
             cursor.bump();
             if cursor.eat("=").is_some() {
-                Arg::Equal(name, cursor.number("a number")?.0)
+                equal(cursor, name)?
             } else if cursor.eat("->").is_some() {
                 Arg::Arrow(name, cursor.name("the new name of a dim")?.0)
             } else if cursor.at("(") {
@@ -49,7 +51,41 @@ pub(super) fn argument<'a>(cursor: &mut Cursor<'a>) -> Result<(Arg<'a>, Span), R
         Kind::Text(_) => Arg::Text(cursor.text("a pattern")?.0),
         _ => return Err(cursor.unexpected("an operand")),
     };
-    Ok((arg, cursor.span_from(start)))
+    let span = cursor.span_from(start);
+    no_infix(cursor, span)?;
+    Ok((arg, span))
+}
+
+/// What follows `name=`.
+fn equal<'a>(cursor: &mut Cursor<'a>, name: &'a str) -> Result<Arg<'a>, Reported> {
+    match cursor.peek().kind {
+        Kind::Name(word) if !matches!(word, "inf" | "nan") => {
+            cursor.bump();
+            Ok(Arg::EqualName(word))
+        }
+        _ => Ok(Arg::Equal(name, cursor.number("a number")?.0)),
+    }
+}
+
+/// Reports `+` and the like behind what stands at `first`: there are only calls.
+pub(crate) fn no_infix(cursor: &mut Cursor<'_>, first: Span) -> Result<(), Reported> {
+    let (mark, call) = match cursor.peek().kind {
+        Kind::Mark("+") => ("+", "add"),
+        Kind::Mark("*") => ("*", "mul"),
+        Kind::Mark("/") => ("/", "div"),
+        Kind::Mark("<") => ("<", "less"),
+        Kind::Mark(">") => (">", "greater"),
+        Kind::Mark("-") => ("-", "sub"),
+        Kind::Number(text) if text.starts_with('-') => ("-", "sub"),
+        _ => return Ok(()),
+    };
+    let first = cursor.said(first);
+    let message = format!("there is no `{mark}` between operands: every line is one call");
+    let mistake = Diagnostic::at(Code::Syntax, cursor.peek().span(), message);
+    Err(cursor.report(mistake.help(match first.contains('(') {
+        true => format!("give {} a line and a name of its own, then `{call}(NAME, ...)`", quote(first)),
+        false => format!("it is a call on a line of its own: `{call}({first}, ...)`"),
+    })))
 }
 
 /// Tells attributes and operands apart, by where they stand.
@@ -115,7 +151,11 @@ impl Args<'_> {
 
     fn einsum(&mut self) -> Result<Op, Diagnostic> {
         let (text, place) = self.text()?;
-        let pattern = Pattern::einsum(&text).map_err(|why| self.pattern_mistake(place, &why))?;
+        let pattern = Pattern::einsum(&text).map_err(|why| match spaced(&text) {
+            Some(spaced) => Diagnostic::at(Code::Pattern, place, why)
+                .help(format!("names are divided by spaces: {}", quote(&spaced))),
+            None => self.pattern_mistake(place, &why),
+        })?;
         self.all_operands()?;
         Ok(Op::Einsum(pattern))
     }
@@ -223,7 +263,9 @@ impl<'a> Args<'a> {
             Arg::Name(name) => OperandText::Name(name),
             Arg::Local(digits) => OperandText::Local(digits),
             Arg::Number(number) => OperandText::Number(number),
-            Arg::Text(_) | Arg::Equal(..) | Arg::Arrow(..) => return Err(self.wrong(place, "an operand")),
+            Arg::Text(_) | Arg::Equal(..) | Arg::EqualName(..) | Arg::Arrow(..) => {
+                return Err(self.wrong(place, "an operand"));
+            }
         };
         self.operands.push((text, place));
         Ok(())
@@ -239,6 +281,9 @@ impl<'a> Args<'a> {
     fn name(&mut self, what: &str) -> Result<String, Diagnostic> {
         match self.next(what)? {
             (Arg::Name(name), _) => Ok(name.to_string()),
+            (Arg::EqualName(name), place) => {
+                Err(self.wrong(place, &format!("{what} alone, {},", quote(name))))
+            }
             (_, place) => Err(self.wrong(place, what)),
         }
     }

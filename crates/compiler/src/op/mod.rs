@@ -24,15 +24,17 @@ mod text;
 mod window;
 mod work;
 
+pub(crate) use arguments::no_infix;
 pub use arguments::unknown_dtype;
 pub use atoms::{AtomSizes, atom_sizes};
 pub use held::cutting_axes;
 pub use later::{Later, completed_later};
 pub use partial::{Passes, number_passes, passes};
+pub(crate) use pattern::spaced;
 pub use pattern::{Group, Pattern};
 pub use row::{Scope, row, row_of};
 pub use space::{DimUse, Space, SpaceDim, SpaceId, space};
-pub use summary::{Finish, Summary, is_number_dim, is_part_dim, number_dim, part_dim};
+pub use summary::{Finish, Summary, is_any_part_dim, is_number_dim, is_part_dim, number_dim, part_dim};
 pub use table::OpRow;
 pub use text::{Call, DEFAULT_EPS, OperandText, parse_call, print_call, usage};
 pub use window::Window;

@@ -130,6 +130,21 @@ impl Pattern {
     }
 }
 
+/// A pattern, or a side of one, that is written without spaces, one letter a dim, with them: `bsh,he->bse`
+/// as `b s h, h e -> b s e`. None if it is not written so.
+pub(crate) fn spaced(text: &str) -> Option<String> {
+    let sides: Vec<Vec<&str>> =
+        text.split("->").map(|side| side.split(',').map(str::trim).collect()).collect();
+    let words = || sides.iter().flatten();
+    let glued = words().all(|word| word.chars().all(|c| c.is_ascii_alphabetic()));
+    if !glued || words().all(|word| word.len() < 2) {
+        return None;
+    }
+    let apart = |word: &&str| word.chars().map(String::from).collect::<Vec<_>>().join(" ");
+    let apart = |side: &Vec<&str>| side.iter().map(apart).collect::<Vec<_>>().join(", ");
+    Some(sides.iter().map(apart).collect::<Vec<_>>().join(" -> "))
+}
+
 /// Reads a pattern token by token.
 struct Reader<'a> {
     text: &'a str,

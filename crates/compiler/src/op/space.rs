@@ -63,6 +63,13 @@ pub struct SpaceDim {
     pub usage: DimUse,
 }
 
+impl SpaceDim {
+    /// The dim as the program calls it: a dim of one operand alone has that operand's name for it.
+    pub fn program_name(&self) -> &str {
+        self.name.split('@').next().unwrap_or_default()
+    }
+}
+
 /// An iteration space. Each dim of an operand or result is made of the listed space dims, outermost
 /// first: one for an ordinary dim, several for a merged one, none for a dim of size 1 that has no
 /// counterpart.

@@ -119,6 +119,11 @@ pub fn is_part_dim(name: &str, dim: &str) -> bool {
     name.strip_prefix(dim) == Some("@part")
 }
 
+/// Whether a dim counts the parts of any dim: what has it is a summary.
+pub fn is_any_part_dim(name: &str) -> bool {
+    name.ends_with("@part")
+}
+
 /// Whether a dim counts the numbers of a summary along `dim`.
 pub fn is_number_dim(name: &str, dim: &str) -> bool {
     name.strip_prefix(dim) == Some("@number")

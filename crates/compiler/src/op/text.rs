@@ -1,13 +1,13 @@
 //! Calls as text: `softmax(x, d)`. The only place where operations are read and printed; programs,
 //! local and host programs differ in how an operand is spelled, which their resolver knows.
 
-use super::arguments::{argument, misuse, read_arguments};
+use super::arguments::{argument, misuse, no_infix, read_arguments};
 use super::row::{Scope, row};
 use super::table::{Attributes, Family, OpRow, Operands, TABLE};
 use super::{Finish, Op};
 use crate::diagnostic::{Code, Diagnostic, Span, quote};
 use crate::dtype::Number;
-use crate::text::{Cursor, Reported, closest, quoted_text};
+use crate::text::{Cursor, Kind, Reported, closest, quoted_text};
 
 /// The `eps` of a call that does not give one.
 pub const DEFAULT_EPS: f64 = 1e-5;
@@ -43,13 +43,12 @@ pub fn parse_call<'a, V>(
     scope: Scope,
     resolve: &mut dyn FnMut(OperandText<'a>, Span) -> Result<V, Diagnostic>,
 ) -> Result<Call<V>, Reported> {
-    let (name, name_span) = cursor.name("the name of an operation")?;
-    let Some(row) = row(name, scope) else {
-        return Err(cursor.report(unknown_operation(name, name_span)));
-    };
+    let (name, name_span) = name_of_call(cursor)?;
+    let row = row(name, scope);
     if !cursor.at("(") {
-        return Err(cursor.unexpected(&format!("`(` after {}", quote(name))));
+        return Err(no_call(cursor, name, name_span, row.is_some()));
     }
+    let row = row.ok_or_else(|| cursor.report(unknown_operation(name, name_span)))?;
     let args = cursor.list("(", ")", argument)?;
     let span = cursor.span_from(name_span);
     let read = read_arguments(row, args, span).and_then(|(op, texts)| {
@@ -68,6 +67,34 @@ pub fn parse_call<'a, V>(
         }
     }
     failed.map_or(Ok(Call { op, operands, name: name_span, span }), Err)
+}
+
+/// The name that a call starts with.
+fn name_of_call<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a str, Span), Reported> {
+    if matches!(cursor.peek().kind, Kind::Name(_)) {
+        return cursor.name("the name of an operation");
+    }
+    let mistake = cursor.surprise("the name of an operation");
+    Err(cursor.report(mistake.help("every line is one call: `NAME = operation(operands)`")))
+}
+
+/// Reports a name without the `(` of a call: it may be an operation, or an operand.
+fn no_call(cursor: &mut Cursor<'_>, name: &str, place: Span, is_operation: bool) -> Reported {
+    let mistake = cursor.surprise(&format!("`(` after {}", quote(name)));
+    if is_operation {
+        return cursor.report(mistake.help("every line is one call: `NAME = operation(operands)`"));
+    }
+    if let Err(reported) = no_infix(cursor, place) {
+        return reported;
+    }
+    match cursor.peek().kind {
+        Kind::Newline | Kind::End | Kind::Mark("}") => {
+            let call = quote(&format!("reshard({name})"));
+            let help = format!("every line is one call; {call} gives the same values a name of their own");
+            cursor.report(mistake.help(help))
+        }
+        _ => cursor.report(unknown_operation(name, place)),
+    }
 }
 
 /// Prints a call; the operands are spelled by the caller.

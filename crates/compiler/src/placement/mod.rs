@@ -111,4 +111,9 @@ impl Placement {
     pub fn entry(&self, value: ValueId) -> Option<&Entry> {
         self.entries.iter().find(|e| e.value == value)
     }
+
+    /// The meshes on which values live: that of values that name no other, then that of each line.
+    pub fn meshes(&self) -> impl Iterator<Item = &Arc<Mesh>> {
+        std::iter::once(&self.mesh).chain(self.entries.iter().map(|entry| entry.layout.mesh()))
+    }
 }

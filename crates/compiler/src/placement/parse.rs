@@ -52,7 +52,7 @@ pub fn parse_placement(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacementHead<'a> {
     /// Where the placement starts.
-    start: Span,
+    pub start: Span,
     communication: Communication,
     /// The name, which may be none that a placement can have.
     pub name: &'a str,

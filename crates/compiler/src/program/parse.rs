@@ -4,7 +4,7 @@ use super::assemble::{Assembler, DimText, NewApply, output_twice};
 use super::{Operand, Program};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
-use crate::op::{OperandText, Scope, parse_call, unknown_dtype};
+use crate::op::{OperandText, Scope, no_infix, parse_call, unknown_dtype};
 use crate::text::{Cursor, Kind, Reported, closest, read_alone};
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -199,6 +199,7 @@ impl<'a> Reader<'a> {
             }
         };
         let call = parse_call(cursor, Scope::Programs, &mut resolve)?;
+        no_infix(cursor, call.span)?;
         let asked = match cursor.eat("->") {
             Some(_) => Some(cursor.list("[", "]", dim)?),
             None => None,

@@ -81,6 +81,8 @@ pub struct SizeBinder<'p> {
     pub(super) found: Diagnostics,
     /// Inputs whose array does not have their dims: that is what is wrong with their sizes.
     misshapen: Vec<ValueId>,
+    /// Sizes that disagree with the first, and have been told.
+    refused: Vec<(DimId, u64)>,
 }
 
 impl<'p> SizeBinder<'p> {
@@ -93,6 +95,7 @@ impl<'p> SizeBinder<'p> {
             needed: program.needed(),
             found: Diagnostics::new(),
             misshapen: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -101,6 +104,8 @@ impl<'p> SizeBinder<'p> {
         match &self.known[dim] {
             None => self.known[dim] = Some((size, source)),
             Some((known, _)) if *known == size => {}
+            // Sources that say the same wrong size are one mistake.
+            Some(_) if self.refused.contains(&(dim, size)) => {}
             Some((known, first)) => {
                 let name = quote(&self.program.dims[dim].name);
                 let message = format!(
@@ -113,6 +118,7 @@ impl<'p> SizeBinder<'p> {
                     mistake
                         .help("a name has one size in a program; where two sizes are meant, use two names"),
                 );
+                self.refused.push((dim, size));
             }
         }
     }

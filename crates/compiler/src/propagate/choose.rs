@@ -11,13 +11,14 @@ use super::{OpPlan, Placed, PlacedValue, typed};
 use crate::cost::Cost;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
 use crate::id::Table;
+use crate::instr::Kind;
 use crate::layout::{Factor, Layout, Steps};
 use crate::mesh::Mesh;
 use crate::op::{Op, Space};
 use crate::placement::{Communication, Overlap, Placement};
 use crate::program::{Operand, Program, Sizes, ValueId};
-use crate::report::Alternative;
-use crate::reshard::{Route, route};
+use crate::report::{Alternative, Subject};
+use crate::reshard::route;
 use std::sync::Arc;
 
 /// An operation runs in at most so many steps, all its streams together: every step is an entry of
@@ -187,38 +188,41 @@ impl Choose<'_> {
 
     /// A strict placement lets nothing communicate but reshards.
     fn refuse_communication(&mut self, value: ValueId, best: &Weighed, because: &str) {
-        let apply = self.program.apply(value);
-        let operands = best.moves.iter().filter_map(|(k, moved)| match apply?.operands[*k] {
-            Operand::Value(operand) => Some((operand, moved)),
+        let Some(apply) = self.program.apply(value) else { return };
+        let operands = best.moves.iter().filter_map(|(k, moved)| match apply.operands[*k] {
+            Operand::Value(operand) => Some((operand, Subject::Value, moved)),
             Operand::Number(_) => None,
         });
-        let of_result = [(value, &best.summaries), (value, &best.result)];
-        let moves: Vec<(ValueId, &Route)> = operands.chain(of_result).collect();
-        for (moved, how) in moves.into_iter().filter(|(_, how)| how.communicates()) {
-            let kinds: Vec<&str> = how
-                .legs
-                .iter()
-                .map(|leg| leg.traffic.kind)
-                .filter(|k| k.communicates())
-                .map(|k| k.name())
-                .collect();
+        let of_result = [(value, Subject::Summary, &best.summaries), (value, Subject::Value, &best.result)];
+        let entry = self.placement.and_then(|placement| placement.entry(value));
+        let place = entry.map_or(self.program.values[value].span, |entry| entry.span);
+        for (moved, subject, how) in operands.chain(of_result).filter(|(_, _, how)| how.communicates()) {
+            let kinds = how.legs.iter().map(|leg| leg.traffic.kind).filter(|kind| kind.communicates());
+            let kinds: Vec<&str> = kinds.map(Kind::name).collect();
             let name = &self.program.values[moved].name;
-            let place = self.placement.and_then(|placement| Some(placement.entry(value)?.span));
             let message = format!(
-                "a strict placement would need {} of `{name}`, {} bytes in all: {because}",
+                "a strict placement would need {} of {}, {} bytes in all: {because}",
                 kinds.join(" and "),
+                match subject {
+                    Subject::Value => format!("`{name}`"),
+                    Subject::Summary => format!("the summary of `{name}`"),
+                },
                 how.bytes_total()
             );
-            self.errors.push(
-                Diagnostic::at(
-                    Code::StrictPlacement,
-                    place.unwrap_or(self.program.values[value].span),
-                    message,
-                )
-                .help(format!(
-                    "place `{name}` where it is needed, or say where it moves with `reshard({name})`"
-                )),
-            );
+            let help = match (subject, apply.op.from_parts(), apply.values().next()) {
+                (Subject::Summary, Some((_, dim)), Some(operand)) => {
+                    let operand = &self.program.values[operand].name;
+                    format!(
+                        "`{}` needs all of `{dim}` unless it may communicate: \
+                         place `{operand}` with `{dim}` not cut, or give it `reshard({operand})` placed so",
+                        apply.op.name()
+                    )
+                }
+                _ => {
+                    format!("place `{name}` where it is needed, or say where it moves with `reshard({name})`")
+                }
+            };
+            self.errors.push(Diagnostic::at(Code::StrictPlacement, place, message).help(help));
         }
     }
 
@@ -233,10 +237,16 @@ impl Choose<'_> {
         let entry = self.placement.and_then(|placement| placement.entry(value));
         let via = entry.and_then(|entry| entry.via).filter(|via| *via != Overlap::None);
         if let (Some(via), Origin::Given) = (via, &placed.origin) {
-            self.notes.push(format!(
-                "{name}: via {} is noted; its steps run one after the other on one stream, nothing overlaps",
-                via.name()
-            ));
+            let via = via.name();
+            self.notes.push(match placed.layout.has_stream() {
+                true => format!(
+                    "{name}: via {via} is noted; its steps run one after the other on one stream, nothing overlaps"
+                ),
+                false => format!(
+                    "{name}: via {via} does nothing: it pins how steps overlap, and no dim of {name} has any \
+                     (`s/stream(4)`)"
+                ),
+            });
         }
     }
 }

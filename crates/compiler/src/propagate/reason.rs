@@ -6,15 +6,15 @@ use super::ways::{Asker, Question};
 use super::weigh::Weighed;
 use crate::id::{Id, Table};
 use crate::layout::{Cuts, Layout};
-use crate::op::Space;
+use crate::op::{Space, SpaceDim};
 use crate::program::{Operand, ValueId};
-use crate::report::Alternative;
+use crate::report::{Alternative, Subject};
 use crate::reshard::Route;
 use std::fmt::Write;
 
 /// The layout of a space as text.
 pub(super) fn over_text(space: &Space, over: &Layout, home: &str) -> String {
-    let names: Vec<&str> = space.dims.values().map(|dim| dim.name.as_str()).collect();
+    let names: Vec<&str> = space.dims.values().map(SpaceDim::program_name).collect();
     let nothing = Layout::replicated(over.mesh().clone(), over.ndim());
     if *over == nothing && over.mesh().name() == home {
         return "no cut".into();
@@ -53,7 +53,7 @@ pub(super) fn conflict(
         if claims.len() < 2 {
             return None;
         }
-        let cut = |dim: usize| format!("{}/{}", question.space.dims[Id::new(dim)].name, row.name);
+        let cut = |dim: usize| format!("{}/{}", question.space.dims[Id::new(dim)].program_name(), row.name);
         let texts = claims.iter().map(|(dim, by)| {
             let verb = if by.len() == 1 { "asks" } else { "ask" };
             format!("{} {verb} for {}", by.join(" and "), cut(*dim))
@@ -85,7 +85,10 @@ pub(super) fn alternative(question: &Question<'_>, best: &Weighed, other: &Weigh
     let over = over_text(question.space, &other.way.over, question.home.name());
     let because = if other.time_us > best.time_us {
         let more = other.time_us - best.time_us;
-        format!("{} us more ({} instead of {})", number(more), number(other.time_us), number(best.time_us))
+        match number(more).as_str() {
+            "0.0" => format!("less than 0.1 us more ({} in all)", number(other.time_us)),
+            more => format!("{more} us more ({} instead of {})", number(other.time_us), number(best.time_us)),
+        }
     } else {
         "a tie; weight before bias before input, then program order".to_string()
     };
@@ -106,7 +109,8 @@ fn number(time: f64) -> String {
 /// What would move.
 fn describe_moves(question: &Question<'_>, weighed: &Weighed) -> String {
     let mut text = String::new();
-    let mut tell = |name: &str, route: &Route| {
+    let mut tell = |value: ValueId, subject: Subject, route: &Route| {
+        let name = subject.of(&question.program.values[value].name);
         for leg in route.legs.iter().filter(|leg| leg.traffic.kind.communicates()) {
             let separator = if text.is_empty() { "" } else { ", " };
             write!(text, "{separator}{} of {name}", leg.traffic.kind.name())
@@ -115,11 +119,10 @@ fn describe_moves(question: &Question<'_>, weighed: &Weighed) -> String {
     };
     for (k, route) in &weighed.moves {
         if let Operand::Value(v) = question.apply.operands[*k] {
-            tell(&question.program.values[v].name, route);
+            tell(v, Subject::Value, route);
         }
     }
-    let name = &question.program.values[question.value].name;
-    tell(name, &weighed.summaries);
-    tell(name, &weighed.result);
+    tell(question.value, Subject::Summary, &weighed.summaries);
+    tell(question.value, Subject::Value, &weighed.result);
     if text.is_empty() { "nothing moves".into() } else { text }
 }

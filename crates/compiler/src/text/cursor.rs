@@ -117,6 +117,11 @@ impl<'a> Cursor<'a> {
         Span::new(start.start as usize, self.before).to(Span::new(self.before, self.before))
     }
 
+    /// What stands at a place of the text.
+    pub fn said(&self, place: Span) -> &'a str {
+        self.text.get(place.start as usize..place.end as usize).unwrap_or_default()
+    }
+
     /// Adds a mistake. After [`Cursor::MOST_MISTAKES`] the cursor goes to the end of the text.
     pub fn report(&mut self, mistake: Diagnostic) -> Reported {
         let count = self.found.errors().len();
@@ -143,21 +148,19 @@ impl<'a> Cursor<'a> {
 
     /// Reports that something else was expected at the next token.
     pub fn unexpected(&mut self, expected: &str) -> Reported {
-        let token = self.token;
-        let mistake = match token.kind {
-            Kind::Bad(text) if text.starts_with('"') => {
-                Diagnostic::at(Code::Syntax, token.span(), "a text has no closing quote on its line")
-            }
-            Kind::Bad(_) => {
-                let message = format!("{} is not of the language; expected {expected}", token.describe());
-                Diagnostic::at(Code::Syntax, token.span(), message)
-            }
-            _ => {
-                let message = format!("expected {expected}, found {}", token.describe());
-                Diagnostic::at(Code::Syntax, token.span(), message)
-            }
-        };
+        let mistake = self.surprise(expected);
         self.report(mistake)
+    }
+
+    /// The mistake that something else was expected at the next token, to be reported with a way out.
+    pub fn surprise(&self, expected: &str) -> Diagnostic {
+        let found = self.token.describe();
+        let message = match self.token.kind {
+            Kind::Bad(text) if text.starts_with('"') => "a text has no closing quote on its line".into(),
+            Kind::Bad(_) => format!("{found} is not of the language; expected {expected}"),
+            _ => format!("expected {expected}, found {found}"),
+        };
+        Diagnostic::at(Code::Syntax, self.token.span(), message)
     }
 
     /// How many mistakes were found so far.
@@ -298,7 +301,10 @@ impl<'a> Cursor<'a> {
                 Ok(())
             }
             Kind::End | Kind::Mark("}") => Ok(()),
-            _ => Err(self.unexpected("the end of the line")),
+            _ => {
+                let mistake = self.surprise("the end of the line");
+                Err(self.report(mistake.help("what comes next has a line of its own")))
+            }
         }
     }
 

@@ -34,7 +34,7 @@ impl Subject {
         );
         let (file, found) = parse_file(&text, &[]);
         assert!(found.is_empty(), "{text}\n{found}");
-        let (program, placement) = (file.programs[0].clone(), file.placements[0].clone());
+        let (program, placement) = (file.programs()[0].clone(), file.placements()[0].clone());
         let mut binder = SizeBinder::new(&program);
         for &(name, size) in
             sizes.iter().filter(|(name, _)| program.dims.values().any(|dim| dim.name == *name))

@@ -185,7 +185,7 @@ impl fmt::Display for NotReady {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.how {
-            How::Kernel(error) => write!(f, "{} failed at {}: {error}", self.device, self.instruction),
+            How::Kernel(error) => write!(f, "{error} (found by {} at {})", self.device, self.instruction),
             How::Refused(reason) => write!(f, "{} failed at {}: {reason}", self.device, self.instruction),
             How::Panic(reason) => write!(f, "{} panicked at {}: {reason}", self.device, self.instruction),
         }

@@ -27,7 +27,7 @@ const MOST_DIMS: usize = 64;
 /// Opens a `.npy` file. Only the header is read.
 pub fn open_npy(path: &Path) -> Result<FileArray, Diagnostic> {
     let file = MappedFile::open(path)?;
-    let header = Header::read(file.bytes()).map_err(|why| unreadable(path, why))?;
+    let header = Header::read(file.bytes()).map_err(|why| not_npy(path, &why))?;
     let (dtype, bytes) = element_type(path, &header.descr)?;
     let need = byte_count(dtype, &header.shape);
     let have = file.bytes().len() - header.end;
@@ -42,6 +42,21 @@ pub fn open_npy(path: &Path) -> Result<FileArray, Diagnostic> {
     let stored = Stored { dims: header.order, bytes };
     let array = FileArray::new(Arc::new(file), None, header.end, (dtype, header.shape), stored);
     Ok(array.expect("the file is as long as the header asks for"))
+}
+
+/// A file whose header is not that of a `.npy` file. If it is of the other format, that is said.
+fn not_npy(path: &Path, why: &str) -> Diagnostic {
+    let mistake = unreadable(path, why);
+    match path.extension().is_some_and(|extension| extension == "safetensors") {
+        true => mistake
+            .help("give a file of tensors with `--inputs`, or with `--weights` for those named by `from`"),
+        false => mistake,
+    }
+}
+
+/// Whether a file starts as `.npy` does.
+pub(super) fn is_npy(file: &[u8]) -> bool {
+    file.starts_with(MAGIC)
 }
 
 /// The header of an array of `dtype`; an error for `bf16`, which numpy does not have.

@@ -11,7 +11,7 @@
 
 use super::array::{FileArray, Stored};
 use super::mapped::MappedFile;
-use super::{short, unreadable};
+use super::{npy, short, unreadable};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use shardweave_compiler::diagnostic::{Code, Diagnostic, quote};
 use shardweave_compiler::dtype::DType;
@@ -37,6 +37,11 @@ impl TensorFile {
     /// Opens a file and checks that its header fits it.
     pub fn open(path: &Path) -> Result<TensorFile, Diagnostic> {
         let file = MappedFile::open(path)?;
+        if npy::is_npy(file.bytes()) {
+            let message = format!("file `{}` is a `.npy` file: one array without a name", path.display());
+            let help = "give it to its input with `--input NAME=FILE.npy`, or save it as `.safetensors`";
+            return Err(Diagnostic::general(Code::FileRead, message).help(help));
+        }
         let (header, data) = read_header(file.bytes()).map_err(|why| unreadable(path, why))?;
         Ok(TensorFile { file: Arc::new(file), header, data })
     }

@@ -13,7 +13,7 @@ fn bits(statement: &str) -> [Vec<u32>; 2] {
         format!("program p {{\ninput a: f32[i=3, k=1]\ninput b: f32[j=2, k]\n{statement}\noutput y\n}}\n");
     let (file, found) = parse_file(&text, &[]);
     assert!(found.is_empty(), "{found}");
-    let program = &file.programs[0];
+    let program = &file.programs()[0];
     let sizes = SizeBinder::new(program).finish().unwrap_or_else(|error| panic!("{error}"));
     let mut inputs = BTreeMap::new();
     for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {

@@ -238,7 +238,8 @@ fn no_input(program: &Program, name: &str) -> Diagnostic {
     if let Some(value) = program.value(name) {
         let message =
             format!("`{name}` is computed by program `{}`, so no array can be given for it", program.name);
-        return Diagnostic::at(Code::InputUnknown, program.values[value].span, message);
+        let help = format!("its inputs are {}", listed(inputs()));
+        return Diagnostic::at(Code::InputUnknown, program.values[value].span, message).help(help);
     }
     let mistake =
         Diagnostic::general(Code::InputUnknown, format!("program `{}` has no input `{name}`", program.name));

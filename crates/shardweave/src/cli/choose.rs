@@ -10,7 +10,8 @@
 
 use crate::args::PlanArgs;
 use shardweave_compiler::diagnostic::{Code, Diagnostic};
-use shardweave_compiler::file::WeaveFile;
+use shardweave_compiler::file::{AxisSize, WeaveFile};
+use shardweave_compiler::mesh::Mesh;
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::Program;
 use shardweave_compiler::text::closest;
@@ -21,6 +22,22 @@ pub struct Choice<'a> {
     pub program: &'a Program,
     /// None for one device.
     pub placement: Option<&'a Placement>,
+}
+
+impl Choice<'_> {
+    /// The warning that another size of an axis changes nothing.
+    pub fn unused_mesh(&self, axis: &AxisSize, mesh: &Mesh) -> Diagnostic {
+        let what = match self.placement {
+            Some(placement) => format!("placement `{}` does not use", placement.name),
+            None => "one device does not use".into(),
+        };
+        let message =
+            format!("`--mesh {}={}` changes nothing: {what} mesh `{}`", axis.path, axis.size, mesh.name());
+        Diagnostic::general(Code::UnusedMesh, message).help(match self.placement {
+            Some(placement) => format!("its mesh is `{}`", placement.mesh.name()),
+            None => "choose a placement with `--placement NAME`".into(),
+        })
+    }
 }
 
 /// Chooses by the flags and by what there is.
@@ -47,7 +64,7 @@ pub fn choose<'a>(file: &'a WeaveFile, args: &PlanArgs) -> Result<Choice<'a>, Di
         None => {
             let fits =
                 |placement: &&Placement| wanted.is_none_or(|program| program.name == placement.program);
-            let placements: Vec<&Placement> = file.placements.iter().filter(fits).collect();
+            let placements: Vec<&Placement> = file.placements().iter().filter(fits).collect();
             match (placements.as_slice(), wanted) {
                 ([], Some(program)) => Ok(Choice { program, placement: None }),
                 ([], None) => Ok(Choice { program: only_program(file)?, placement: None }),
@@ -65,12 +82,12 @@ fn placed<'a>(file: &'a WeaveFile, placement: &'a Placement) -> Choice<'a> {
 }
 
 fn program_named<'a>(file: &'a WeaveFile, name: &str) -> Result<&'a Program, Diagnostic> {
-    let names = || file.programs.iter().map(|program| program.name.as_str());
+    let names = || file.programs().iter().map(|program| program.name.as_str());
     file.program(name).ok_or_else(|| unknown(Code::UnknownProgram, "program", name, names().collect()))
 }
 
 fn placement_named<'a>(file: &'a WeaveFile, name: &str) -> Result<&'a Placement, Diagnostic> {
-    let names = || file.placements.iter().map(|placement| placement.name.as_str());
+    let names = || file.placements().iter().map(|placement| placement.name.as_str());
     file.placement(name).ok_or_else(|| unknown(Code::UnknownPlacement, "placement", name, names().collect()))
 }
 
@@ -84,7 +101,7 @@ fn unknown(code: Code, kind: &str, name: &str, names: Vec<&str>) -> Diagnostic {
 }
 
 fn only_program(file: &WeaveFile) -> Result<&Program, Diagnostic> {
-    match file.programs.as_slice() {
+    match file.programs() {
         [one] => Ok(one),
         [] => Err(Diagnostic::general(Code::ChoiceNeeded, "the file has no program")
             .help("write one: `program NAME { ... }`")),
@@ -105,7 +122,7 @@ fn several_placements(several: &[&Placement]) -> Diagnostic {
 }
 
 fn placements_help(file: &WeaveFile, program: &Program) -> String {
-    let own = file.placements.iter().filter(|placement| placement.program == program.name);
+    let own = file.placements().iter().filter(|placement| placement.program == program.name);
     let names: Vec<&str> = own.map(|placement| placement.name.as_str()).collect();
     match names.as_slice() {
         [] => format!("`{}` has no placement; `--placement none` runs it on one device", program.name),

@@ -68,6 +68,7 @@ fn run_on(
     file: &WeaveFile,
     found: Diagnostics,
 ) -> Result<(), Diagnostics> {
+    let found = without_other_placements(command, file, found);
     if !found.is_empty() {
         return Err(found);
     }
@@ -80,11 +81,26 @@ fn run_on(
     }
 }
 
-/// Warnings without those about programs that are not the chosen one.
+/// Mistakes in placements other than the one that is asked for stop nothing: they become warnings.
+fn without_other_placements(command: &Command, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
+    let Some(wanted) = command.plan_args().and_then(|args| args.placement.as_deref()) else { return found };
+    let others = file.broken_placements().iter().filter(|placement| placement.name != wanted);
+    others.fold(found, |found, placement| found.with_warnings_in(placement.span))
+}
+
+/// Warnings without those about programs that are not the chosen one, and with one for each `--mesh` that
+/// changes nothing.
 fn of_the_choice(command: &Command, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
     let Some(Ok(choice)) = command.plan_args().map(|args| choose(file, args)) else { return found };
-    let others = file.programs.iter().filter(|program| program.name != choice.program.name);
-    others.fold(found, |found, program| found.without_warnings_in(program.span))
+    let others = file.programs().iter().filter(|program| program.name != choice.program.name);
+    let mut found = others.fold(found, |found, program| found.without_warnings_in(program.span));
+    for axis in command.axes() {
+        let Some(mesh) = file.mesh_of(&axis) else { continue };
+        if !choice.placement.is_some_and(|placement| placement.meshes().any(|used| used == mesh)) {
+            found.warn(choice.unused_mesh(&axis, mesh));
+        }
+    }
+    found
 }
 
 /// The file's bytes; one more than may be, if there are more.

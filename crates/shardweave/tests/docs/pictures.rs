@@ -159,7 +159,7 @@ impl Scene {
         );
         let (file, found) = parse_file(&text, &[]);
         found.finish(()).map_err(|found| found.to_string())?;
-        Ok(Scene { program: file.programs[0].clone(), placement: file.placements[0].clone() })
+        Ok(Scene { program: file.programs()[0].clone(), placement: file.placements()[0].clone() })
     }
 
     fn layouts(&self) -> [&Layout; 2] {

@@ -75,8 +75,19 @@ impl Bench {
 
     /// Saves f32 elements in the order in which they are to lie in the file.
     pub fn npy_in_order(&self, name: &str, shape: &[u64], elements: &[f32], order: npyz::Order) {
+        self.npy_of(name, shape, elements, order);
+    }
+
+    /// Saves elements of any type.
+    pub fn npy_of<T: npyz::AutoSerialize + Copy>(
+        &self,
+        name: &str,
+        shape: &[u64],
+        elements: &[T],
+        order: npyz::Order,
+    ) {
         let mut bytes = Vec::new();
-        let options = npyz::WriteOptions::<f32>::new().default_dtype().shape(shape).order(order);
+        let options = npyz::WriteOptions::<T>::new().default_dtype().shape(shape).order(order);
         let mut writer = options.writer(&mut bytes).begin_nd().expect("a header");
         writer.extend(elements.iter().copied()).expect("elements");
         writer.finish().expect("all elements");

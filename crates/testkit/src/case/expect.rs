@@ -167,6 +167,7 @@ mod tests {
         CollectiveReport {
             kind,
             value: value.into(),
+            subject: shardweave_compiler::report::Subject::Value,
             axes: vec!["tp".into()],
             group: 4,
             steps,

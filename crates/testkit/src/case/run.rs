@@ -84,7 +84,7 @@ pub fn run_cases(name: &str, text: &str, meshes: Meshes) -> Outcome {
 /// Whether a placement says how large the pieces along an axis are.
 fn gives_pieces(case: &Case) -> bool {
     let file = parse_file(&case.text, &[]).0;
-    let layouts = file.placements.iter().flat_map(|placement| &placement.entries);
+    let layouts = file.placements().iter().flat_map(|placement| &placement.entries);
     let mut factors = layouts.flat_map(|entry| entry.layout.cuts().iter().flatten());
     factors.any(|factor| matches!(factor, Factor::Sizes(..)))
 }
@@ -135,7 +135,7 @@ impl Setting<'_> {
         check_names(self.case, &file)?;
         let only = &self.case.only;
         let wanted = |placement: &&Placement| only.is_empty() || only.contains(&placement.name);
-        for placement in file.placements.iter().filter(wanted) {
+        for placement in file.placements().iter().filter(wanted) {
             let program = file.program(&placement.program).expect("a sound file has its program");
             outcome.runs += 1;
             let subject = Subject { setting: self, program, placement };
@@ -147,7 +147,7 @@ impl Setting<'_> {
                 outcome.failures.extend(told);
             }
         }
-        if file.placements.is_empty() { Err("it has no placement".into()) } else { Ok(()) }
+        if file.placements().is_empty() { Err("it has no placement".into()) } else { Ok(()) }
     }
 
     /// The file, and what is wrong with it.
@@ -160,7 +160,7 @@ impl Setting<'_> {
         match self.meshes {
             Meshes::AsWritten => Ok((file, found)),
             Meshes::OfOneDevice => {
-                let free = file.meshes.iter().filter(|mesh| mesh.listed_devices().is_none());
+                let free = file.meshes().iter().filter(|mesh| mesh.listed_devices().is_none());
                 let path = |mesh: &Arc<Mesh>, axis: &Axis| format!("{}.{}", mesh.name(), axis.name);
                 let paths = free.flat_map(|mesh| mesh.axes().values().map(move |axis| path(mesh, axis)));
                 let axes: Vec<AxisSize> = paths.map(|path| AxisSize { path, size: 1 }).collect();
@@ -175,7 +175,7 @@ fn all_mistakes(file: &WeaveFile, mut found: Diagnostics, sizes: &[(String, u64)
     if !found.is_empty() {
         return found;
     }
-    for program in &file.programs {
+    for program in file.programs() {
         let bound = match bind(program, sizes) {
             Ok(bound) => bound,
             Err(mistakes) => {
@@ -183,7 +183,7 @@ fn all_mistakes(file: &WeaveFile, mut found: Diagnostics, sizes: &[(String, u64)
                 continue;
             }
         };
-        for placement in file.placements.iter().filter(|placement| placement.program == program.name) {
+        for placement in file.placements().iter().filter(|placement| placement.program == program.name) {
             if let Err(mistakes) =
                 compile(program, Some(placement), &bound, &compile::CompileOptions::default())
             {
@@ -220,8 +220,8 @@ fn check_errors(case: &Case, found: &Diagnostics) -> Result<(), String> {
 
 /// All names that the directives of a case mention exist.
 fn check_names(case: &Case, file: &WeaveFile) -> Result<(), String> {
-    let value = |name: &str| file.programs.iter().any(|program| program.value(name).is_some());
-    let dim = |name: &str| file.programs.iter().any(|program| program.dim(name).is_some());
+    let value = |name: &str| file.programs().iter().any(|program| program.value(name).is_some());
+    let dim = |name: &str| file.programs().iter().any(|program| program.dim(name).is_some());
     let placement = |name: &str| file.placement(name).is_some();
     let of_claims = case.claims.iter().flat_map(|claim| &claim.of);
     let values = case.inputs.iter().chain(&case.outputs).map(|(name, _)| name);

@@ -87,7 +87,7 @@ pub fn check(input: &[u8]) -> Result<Behaviour, String> {
     if !found.is_empty() {
         return Ok(behaviour);
     }
-    for program in &file.programs {
+    for program in file.programs() {
         let known = given.sizes.iter().filter(|(name, _)| program.dim(name).is_some());
         let sizes = match Sizes::bind(program, known.map(|(name, size)| (name.as_str(), *size))) {
             Ok(sizes) => sizes,
@@ -96,7 +96,7 @@ pub fn check(input: &[u8]) -> Result<Behaviour, String> {
                 continue;
             }
         };
-        let placements = file.placements.iter().filter(|placement| placement.program == program.name);
+        let placements = file.placements().iter().filter(|placement| placement.program == program.name);
         for placement in placements.map(Some).chain([None]) {
             let subject = Subject { program, placement, sizes: &sizes, given: &given };
             let name = placement.map_or("none", |placement| placement.name.as_str());

@@ -227,7 +227,7 @@ impl Draft {
         if !found.is_empty() {
             return None;
         }
-        let program = file.programs.into_iter().next()?;
+        let program = file.programs().first()?.clone();
         let known = self.sizes.iter().filter(|(name, _)| program.dim(name).is_some());
         let sizes = Sizes::bind(&program, known.map(|(name, size)| (name.as_str(), *size))).ok()?;
         Some((program, sizes))

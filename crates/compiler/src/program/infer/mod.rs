@@ -112,7 +112,7 @@ fn given_dims(call: CallType<'_>) -> Result<Given, Diagnostic> {
         Op::Rearrange { pattern, sizes } => views::rearrange(call, pattern, sizes),
         Op::Rename(pairs) => views::rename(call, pairs).map(Given::from),
         Op::Slice { dim, to, start, end } => views::slice(call, dim, to, *start, *end),
-        Op::Pad { dim, to, .. } => views::replaced(call, dim, to).map(Given::from),
+        Op::Pad { dim, to, before, after } => views::pad(call, dim, to, *before, *after),
         Op::Concat { to } => views::concat(call, to).map(Given::from),
         Op::Broadcast { dim, size } => views::broadcast(call, dim, *size),
         Op::Iota(dim) => Ok(vec![dim.as_str()].into()),

@@ -9,7 +9,7 @@
 
 use super::{CallType, ValueType, listed, ordered};
 use crate::diagnostic::{Code, Diagnostic, quote};
-use crate::op::{Group, Pattern};
+use crate::op::{Group, Pattern, spaced};
 
 /// The result's dims of a product; those asked for if so.
 pub(super) fn product(call: CallType<'_>) -> Result<Vec<&str>, Diagnostic> {
@@ -116,8 +116,11 @@ pub(super) fn by_position(groups: &[Group], value: ValueType<'_>) -> Result<(), 
             value.described(),
             value.dims.len()
         );
-        return Err(Diagnostic::at(Code::Pattern, value.place, message)
-            .help("the pattern has a name, a group or `1` for each dim"));
+        let help = match spaced(&shown.join(" ")) {
+            Some(spaced) => format!("names are divided by spaces: {}", quote(&spaced)),
+            None => "the pattern has a name, a group or `1` for each dim".into(),
+        };
+        return Err(Diagnostic::at(Code::Pattern, value.place, message).help(help));
     }
     for (position, group) in groups.iter().enumerate() {
         for name in group.parts() {

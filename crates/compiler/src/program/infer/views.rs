@@ -72,9 +72,33 @@ pub(super) fn slice(
             .wrong(Code::SizeRange, message)
             .help("the end is not included and not before the start"));
     };
+    if dim == to && start > 0 {
+        return Err(keeps_name(call, dim, &format!("starts at {start}")));
+    }
     let mut given = Given::from(replaced(call, dim, to)?);
     given.sizes.push((to.to_string(), size));
     Ok(given)
+}
+
+/// `pad` makes its new dim longer.
+pub(super) fn pad(
+    call: CallType<'_>,
+    dim: &str,
+    to: &str,
+    before: u64,
+    after: u64,
+) -> Result<Given, Diagnostic> {
+    if dim == to && (before > 0 || after > 0) {
+        return Err(keeps_name(call, dim, &format!("adds {before} before and {after} after")));
+    }
+    replaced(call, dim, to).map(Given::from)
+}
+
+/// The mistake of a result that has another size under the same name, whatever that is.
+fn keeps_name(call: CallType<'_>, dim: &str, why: &str) -> Diagnostic {
+    let message = format!("`{}` {why}, so its result cannot have the size of {}", call.name(), quote(dim));
+    call.wrong(Code::SizeConflict, message)
+        .help(format!("give the new dim a name of its own: `{dim} -> {dim}2`"))
 }
 
 /// The new dim in front.

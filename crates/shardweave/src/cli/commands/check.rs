@@ -11,17 +11,17 @@ pub fn run(args: &CheckArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
     let told = match args.format() {
         Format::Text => {
             let counts = [
-                count(file.meshes.len(), "mesh", "meshes"),
-                count(file.programs.len(), "program", "programs"),
-                count(file.placements.len(), "placement", "placements"),
+                count(file.meshes().len(), "mesh", "meshes"),
+                count(file.programs().len(), "program", "programs"),
+                count(file.placements().len(), "placement", "placements"),
             ];
             format!("{}: {}", args.file.display(), counts.join(", "))
         }
         Format::Json => {
-            let meshes: Vec<&str> = file.meshes.iter().map(|mesh| mesh.name()).collect();
-            let programs: Vec<&str> = file.programs.iter().map(|program| program.name.as_str()).collect();
+            let meshes: Vec<&str> = file.meshes().iter().map(|mesh| mesh.name()).collect();
+            let programs: Vec<&str> = file.programs().iter().map(|program| program.name.as_str()).collect();
             let placements: Vec<&str> =
-                file.placements.iter().map(|placement| placement.name.as_str()).collect();
+                file.placements().iter().map(|placement| placement.name.as_str()).collect();
             json!({ "meshes": meshes, "programs": programs, "placements": placements }).to_string()
         }
     };

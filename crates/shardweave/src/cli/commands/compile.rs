@@ -9,7 +9,6 @@ use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::file::WeaveFile;
 use shardweave_compiler::placement::{Entry, Placement};
-use std::sync::Arc;
 
 /// Plans, and prints the form that is asked for.
 pub fn run(args: &CompileArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
@@ -18,7 +17,7 @@ pub fn run(args: &CompileArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
     let plan = compile(choice.program, choice.placement, &bound.sizes, &args.target.options())?;
     let text = match args.emit {
         Form::Program => plan.program.to_string(),
-        Form::Placement => placed(file, choice, &plan).to_string(),
+        Form::Placement => placed(choice, &plan).to_string(),
         Form::Local => plan.local.to_string(),
         Form::Host => plan.host.to_string(),
     };
@@ -31,11 +30,14 @@ pub fn run(args: &CompileArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
 
 /// A file in which every value is placed: the meshes, the program, and the placement with what was
 /// worked out. It can be edited and run.
-fn placed(file: &WeaveFile, choice: Choice<'_>, plan: &Plan) -> WeaveFile {
-    let mut complete = WeaveFile { programs: vec![plan.program.clone()], ..WeaveFile::default() };
-    let Some(given) = choice.placement else {
-        return complete; // on one device there is nothing to place
-    };
+fn placed(choice: Choice<'_>, plan: &Plan) -> WeaveFile {
+    let placement = choice.placement.map(|given| complete(given, plan)); // on one device there is nothing to place
+    let file = WeaveFile::of(plan.program.clone(), placement);
+    file.expect("a plan's meshes and its program are those of one file")
+}
+
+/// A placement with every value in it.
+fn complete(given: &Placement, plan: &Plan) -> Placement {
     let entries = plan.placed.values.iter().filter_map(|(value, placed)| {
         let written = given.entry(value);
         Some(Entry {
@@ -45,12 +47,5 @@ fn placed(file: &WeaveFile, choice: Choice<'_>, plan: &Plan) -> WeaveFile {
             span: written.map_or(given.span, |entry| entry.span),
         })
     });
-    let placement = Placement { entries: entries.collect(), mesh: Arc::clone(&given.mesh), ..given.clone() };
-    let used = |name: &str| {
-        name == placement.mesh.name()
-            || placement.entries.iter().any(|entry| entry.layout.mesh().name() == name)
-    };
-    complete.meshes = file.meshes.iter().filter(|mesh| used(mesh.name())).cloned().collect();
-    complete.placements.push(placement);
-    complete
+    Placement { entries: entries.collect(), ..given.clone() }
 }

@@ -72,7 +72,7 @@ fn collectives(report: &Report) -> String {
         [
             number.to_string(),
             collective.kind.name().to_owned(),
-            collective.value.clone(),
+            collective.subject.of(&collective.value),
             collective.axes.join(", "),
             collective.group.to_string(),
             collective.steps.to_string(),
