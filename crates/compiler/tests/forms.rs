@@ -72,7 +72,7 @@ fn scheduled_programs_are_right_after_every_pass_and_print() {
             assert_eq!(host_of(&program.to_string()), *program, "{file} after {pass}");
         })
         .expect("the program is small");
-        assert_eq!(passes, ["translate", "buffers"]);
+        assert_eq!(passes, ["translate", "pipeline", "buffers"]);
         assert!(schedule::peak_bytes(&host) <= host.arena, "{file}");
     }
 }
@@ -103,8 +103,23 @@ fn broken_host_programs_are_refused() {
     let mutations: &[Mutation] = &[
         // pipelined.host: events
         ("pipelined", "    s0: wait e0\n", "", "b3 may be used before it is allocated on s1"),
-        ("pipelined", "    s1: wait e1\n", "", "whose free on s0 may come later"),
-        ("pipelined", "  s0: record e1\n  loop", "  loop", "s1 waits for e1, but nothing"),
+        ("pipelined", "    s1: wait e1 back 1\n", "", "whose free on s0 may come later"),
+        ("pipelined", "wait e1 back 1", "wait e1 back 2", "whose free on s0 may come later"),
+        ("pipelined", "wait e1 back 1", "wait e1", "s1 waits for e1, but nothing"),
+        ("pipelined", "wait e1 back 1", "wait e1 back 17", "further than any pipeline needs"),
+        // staged.host: stages and slots
+        ("staged", "wait e3 back 2", "wait e3 back 3", "whose free on s0 may come later"),
+        ("staged", "    s1: wait e3 back 2\n", "", "whose free on s0 may come later"),
+        ("staged", "bytes 64, slots 2\n  b5", "bytes 64\n  b5", "b4 is allocated twice"),
+        ("staged", "bytes 64, slots 2\n  b5", "bytes 64, slots 3\n  b5", "b5 and b4 share bytes"),
+        ("staged", "bytes 64, slots 2\n  b5", "bytes 64, slots 0\n  b5", "b4 cannot have 0 slots"),
+        (
+            "staged",
+            "argument, offset 576, bytes 64",
+            "argument, offset 576, bytes 64, slots 2",
+            "cannot have 2 slots",
+        ),
+        ("staged", "loop i0 < 4 via", "loop i0 < 5000 via", "a pipeline of 5000 steps"),
         (
             "pipelined",
             "    s1: record e0\n    s0: wait e0\n",

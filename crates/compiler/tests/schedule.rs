@@ -1,12 +1,13 @@
 //! What scheduling promises: memory, and that it stays cheap on large meshes.
 
-use shardweave_compiler::host::{self, Action, BufferId, HostInstr, HostProgram};
+use shardweave_compiler::host::Walk::Every;
+use shardweave_compiler::host::{self, Action, BufferId, HostProgram, enqueue};
 use shardweave_compiler::id::Id;
-use shardweave_compiler::layout::StepId;
 use shardweave_compiler::local::{self, LocalProgram, parse_local};
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::schedule;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fmt::Write;
 
 fn form(file: &str) -> LocalProgram {
@@ -30,25 +31,17 @@ impl Walk<'_> {
         piece.map_or(0, |piece| piece.iter().map(|set| set.count()).product::<u64>() * ty.dtype.size())
     }
 
-    fn block(&mut self, body: &[HostInstr], steps: &mut Vec<u64>) {
-        for instr in body {
-            match instr {
-                HostInstr::On(_, Action::Alloc(id)) => self.now += self.bytes(*id, steps),
-                HostInstr::On(_, Action::Free(id)) => self.now -= self.bytes(*id, steps),
-                HostInstr::On(..) => {}
-                HostInstr::Loop { counters, body } => self.steps(counters, body, steps),
+    fn walk(&mut self) {
+        let walked: Result<(), Infallible> = enqueue(&self.program.body, Every, &mut |enqueued| {
+            match enqueued.action {
+                Action::Alloc(id) => self.now += self.bytes(*id, enqueued.at.steps()),
+                Action::Free(id) => self.now -= self.bytes(*id, enqueued.at.steps()),
+                _ => {}
             }
             self.peak = self.peak.max(self.now);
-        }
-    }
-
-    fn steps(&mut self, counters: &[(StepId, u64)], body: &[HostInstr], steps: &mut Vec<u64>) {
-        let Some((&(id, count), inner)) = counters.split_first() else { return self.block(body, steps) };
-        steps.resize(steps.len().max(id.index() + 1), 0);
-        for step in 0..count {
-            steps[id.index()] = step;
-            self.steps(inner, body, steps);
-        }
+            Ok(())
+        });
+        let Ok(()) = walked;
     }
 }
 
@@ -58,7 +51,7 @@ fn peak_by_walking(program: &HostProgram) -> u64 {
         let mut walk = Walk { program, device, now: 0, peak: 0 };
         let given = program.buffers.iter().filter(|(_, buffer)| buffer.role.is_given());
         walk.now = given.map(|(id, _)| walk.bytes(id, &[])).sum();
-        walk.block(&program.body, &mut Vec::new());
+        walk.walk();
         walk.peak
     });
     peaks.max().unwrap_or(0)

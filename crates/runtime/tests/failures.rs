@@ -3,7 +3,7 @@
 
 mod hand;
 
-use hand::{BACKENDS, Hand, counting, mesh, options, session, ty, verified};
+use hand::{BACKENDS, Hand, counting, mesh, options, session, ty, verified, wait};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{Action, HostProgram};
 use shardweave_compiler::id::Id;
@@ -39,13 +39,13 @@ fn everything(devices: u64) -> HostProgram {
     let sum = hand.temporary("y", all("replicated", &sh));
     let scattered = hand.temporary("z", all("s/tp", &sh));
     hand.event(0, 0, Action::Record);
-    hand.event(1, 0, Action::Wait);
+    hand.event(1, 0, wait);
     let reduce = hand.moved(part, sum);
     hand.push_on(1, reduce);
     let scatter = hand.moved(part, scattered);
     hand.push_on(1, scatter);
     hand.event(1, 1, Action::Record);
-    hand.event(0, 1, Action::Wait);
+    hand.event(0, 1, wait);
     let block = hand.inner("block", all("s/step(3, i0)", &sh));
     let looked = hand.output("rows", all("replicated", &sh));
     let (gather, fill) = (hand.moved(scattered, block), hand.moved(block, looked));

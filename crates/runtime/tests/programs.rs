@@ -4,7 +4,7 @@
 mod hand;
 
 use half::bf16;
-use hand::{BACKENDS, Hand, Watched, counting, mesh, options, run, session, ty};
+use hand::{BACKENDS, Hand, Watched, counting, mesh, options, run, session, ty, wait};
 use shardweave_compiler::dtype::{DType, Number};
 use shardweave_compiler::host::{Action, HostProgram};
 use shardweave_compiler::instr::Arg::{self, Value};
@@ -221,11 +221,11 @@ fn streams_run_beside_each_other_and_meet_at_events() {
     for turn in 0..4 {
         let whole = hand.temporary("whole", ty(DType::I64, &dims, "replicated", &home, &[]));
         hand.event(0, 2 * turn, Action::Record);
-        hand.event(1, 2 * turn, Action::Wait);
+        hand.event(1, 2 * turn, wait);
         let gather = hand.moved(value, whole);
         hand.push_on(1, gather);
         hand.event(1, 2 * turn + 1, Action::Record);
-        hand.event(0, 2 * turn + 1, Action::Wait);
+        hand.event(0, 2 * turn + 1, wait);
         let more = hand.temporary("more", ty(DType::I64, &dims, "replicated", &home, &[]));
         let operands = [Value(whole), Arg::Number(Number::Int(3))];
         hand.push(hand.computed(Op::Zip(Zip::Mul), &operands, more, "replicated", &home));

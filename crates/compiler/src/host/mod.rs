@@ -25,11 +25,17 @@
 //!
 //! Other lines are `s0: record e0`, `s1: wait e0`, and `loop i0 < 4 {` ... `}`. `#` starts a comment.
 //!
+//! A loop whose steps overlap is a pipeline of stages, parted by `then` ([`enqueue`]). A buffer that lives
+//! in several stages has a slot for each step under way (`bytes 64, slots 2`: step `i` uses slot `i mod 2`),
+//! and whoever takes a slot waits for the step that had it before (`s1: wait e1 back 2`: for the recording
+//! two steps ago).
+//!
 //! Invariants, proved by [`verify`] before anything runs: no two streams touch the same bytes without
 //! an event between them unless both only read; nothing is read before it is written, nor after it is
 //! freed; no two live buffers share bytes; everything allocated is freed, but for results; all members
 //! of a group meet its moves in one order, so no device waits for ever even if nothing is buffered.
 
+mod enqueue;
 mod meshes;
 mod parse;
 mod print;
@@ -37,6 +43,7 @@ mod verified;
 mod verify;
 
 pub use crate::instr::Fault;
+pub use enqueue::{At, Enqueued, Recorded, Recordings, Turn, Walk, enqueue};
 pub use meshes::MeshPairs;
 pub use parse::parse_host;
 pub use verified::Verified;
@@ -45,6 +52,8 @@ pub use verify::verify;
 use crate::id::{Table, id};
 use crate::instr::{Compute, Move, TensorType};
 use crate::layout::StepId;
+use crate::placement::Overlap;
+use std::ops::Range;
 
 id! {
     /// A buffer of a host program.
@@ -53,6 +62,13 @@ id! {
     EventId "e"
     /// A stream: a queue of instructions.
     StreamId "s"
+}
+
+impl StreamId {
+    /// The stream with that number.
+    pub(crate) const fn of(number: u32) -> StreamId {
+        StreamId(number)
+    }
 }
 
 /// Every buffer starts at a multiple of so many bytes: a cache line, and enough for every element type.
@@ -115,8 +131,23 @@ pub struct Buffer {
     pub role: Role,
     /// Where it starts in the device's arena, in bytes; the same on every device.
     pub offset: u64,
-    /// How many bytes are set aside: the largest piece of any device at any step.
+    /// How many bytes are set aside for a slot: the largest piece of any device at any step.
     pub bytes: u64,
+    /// How many steps of its loop can hold one at once: slots, one after another. Step `i` uses slot
+    /// `i mod slots`. 1 outside pipelines.
+    pub slots: u64,
+}
+
+impl Buffer {
+    /// The bytes of all slots together.
+    pub fn all_bytes(&self) -> u64 {
+        self.bytes.saturating_mul(self.slots)
+    }
+
+    /// The bytes of the arena in which all slots lie.
+    pub fn extent(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.all_bytes())
+    }
 }
 
 /// One instruction.
@@ -132,8 +163,13 @@ pub enum Action {
     Move(Move<BufferId>),
     /// The event happens when all before it on the stream is done.
     Record(EventId),
-    /// What follows on the stream starts after the event's last recording.
-    Wait(EventId),
+    /// What follows on the stream starts after the event's recording.
+    Wait {
+        /// Which event.
+        event: EventId,
+        /// How many steps ago ([`Recordings`]).
+        back: u64,
+    },
 }
 
 /// One entry of a host program.
@@ -141,13 +177,54 @@ pub enum Action {
 pub enum HostInstr {
     /// An action on a stream.
     On(StreamId, Action),
-    /// Steps one after another, each enqueuing the body; every counter runs, the last one fastest.
-    Loop {
-        /// The step counters with their number of steps.
-        counters: Vec<(StepId, u64)>,
-        /// What each step enqueues.
-        body: Vec<HostInstr>,
-    },
+    /// The same for step after step.
+    Loop(HostLoop),
+}
+
+impl HostInstr {
+    /// How many actions the text has.
+    pub fn len(&self) -> usize {
+        match self {
+            HostInstr::On(..) => 1,
+            HostInstr::Loop(steps) => steps.stages.iter().flatten().map(HostInstr::len).sum(),
+        }
+    }
+}
+
+/// Steps one after another; every counter runs, the last one fastest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostLoop {
+    /// The step counters with their number of steps.
+    pub counters: Vec<(StepId, u64)>,
+    /// How communication is to run beside computation: what the passes go by.
+    pub overlap: Overlap,
+    /// What each step enqueues, stage after stage; the stages of one step are enqueued one turn apart
+    /// ([`enqueue`]). There is at least one.
+    pub stages: Vec<Vec<HostInstr>>,
+}
+
+impl HostLoop {
+    /// Whether several steps can be under way at once: stages follow each other, or a wait looks back.
+    pub fn is_pipeline(&self) -> bool {
+        let looks_back =
+            |instr: &HostInstr| matches!(instr, HostInstr::On(_, Action::Wait { back: 1.., .. }));
+        self.stages.len() > 1 || self.stages.iter().flatten().any(looks_back)
+    }
+
+    /// How many steps all counters make together.
+    pub fn step_count(&self) -> u64 {
+        self.counters.iter().fold(1, |steps, (_, count)| steps.saturating_mul(*count))
+    }
+
+    /// Every counter at a step that is counted over all of them.
+    pub fn at_step(&self, step: u64) -> impl Iterator<Item = (StepId, u64)> {
+        let mut rest = step;
+        self.counters.iter().rev().map(move |&(id, count)| {
+            let at = rest % count.max(1);
+            rest /= count.max(1);
+            (id, at)
+        })
+    }
 }
 
 /// A program ready to run.
@@ -180,7 +257,7 @@ impl HostProgram {
             for instr in body {
                 match instr {
                     HostInstr::On(stream, action) => actions.push((*stream, action)),
-                    HostInstr::Loop { body, .. } => collect(body, actions),
+                    HostInstr::Loop(steps) => steps.stages.iter().for_each(|body| collect(body, actions)),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Reading a host program.
 
-use super::{Action, Buffer, BufferId, EventId, HostInstr, HostProgram, Role, StreamId};
+use super::{Action, Buffer, BufferId, EventId, HostInstr, HostLoop, HostProgram, Role, StreamId};
 use crate::diagnostic::{Diagnostics, quote};
 use crate::id::{Id, Table};
 use crate::instr::parse::{FormReader, FormValue, MOST_DEPTH, read_form, read_id};
@@ -35,7 +35,9 @@ pub fn parse_host(text: &str) -> Result<HostProgram, Diagnostics> {
                 devices: 1,
             },
         };
-        host.program.body = host.block(reader, 0)?;
+        let mut body = Vec::new();
+        reader.lines(&mut |reader| host.line(reader, 0, &mut body))?;
+        host.program.body = body;
         Ok(host.program)
     })
 }
@@ -54,16 +56,6 @@ struct HostReader {
 }
 
 impl HostReader {
-    /// A `{`, lines, `}`.
-    fn block(&mut self, reader: &mut FormReader<'_>, depth: usize) -> Result<Vec<HostInstr>, Reported> {
-        if depth > MOST_DEPTH {
-            return Err(reader.cursor.unexpected("fewer loops inside loops"));
-        }
-        let mut body = Vec::new();
-        reader.lines(&mut |reader| self.line(reader, depth, &mut body))?;
-        Ok(body)
-    }
-
     fn line(
         &mut self,
         reader: &mut FormReader<'_>,
@@ -76,9 +68,7 @@ impl HostReader {
                 body.push(self.on_stream(reader)?)
             }
             (Kind::Name("loop"), _) => {
-                reader.cursor.bump();
-                let counters = reader.counters()?;
-                body.push(HostInstr::Loop { counters, body: self.block(reader, depth + 1)? });
+                body.push(HostInstr::Loop(self.steps(reader, depth + 1)?));
             }
             (Kind::Name("mesh"), _) if depth == 0 => reader.mesh()?,
             (Kind::Name("devices"), _) if depth == 0 => self.counts(reader)?,
@@ -100,6 +90,25 @@ impl HostReader {
             }
         }
         Ok(())
+    }
+
+    /// `loop i0 < 4 via direct { ... then ... }`
+    fn steps(&mut self, reader: &mut FormReader<'_>, depth: usize) -> Result<HostLoop, Reported> {
+        if depth > MOST_DEPTH {
+            return Err(reader.cursor.unexpected("fewer loops inside loops"));
+        }
+        let (counters, overlap) = reader.loop_line()?;
+        let mut stages = vec![Vec::new()];
+        reader.lines(&mut |reader| match (reader.cursor.peek().kind, stages.last_mut()) {
+            (Kind::Name("then"), _) => {
+                reader.cursor.bump();
+                stages.push(Vec::new());
+                Ok(())
+            }
+            (_, Some(body)) => self.line(reader, depth, body),
+            (_, None) => unreachable!("a loop has a first stage"),
+        })?;
+        Ok(HostLoop { counters, overlap, stages })
     }
 
     /// `devices 4, arena 384, streams 1, events 0`
@@ -147,7 +156,12 @@ impl HostReader {
         reader.cursor.expect(",")?;
         reader.cursor.expect_word("bytes")?;
         let (bytes, _) = reader.cursor.count("a number of bytes")?;
-        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes });
+        let mut slots = 1;
+        if reader.cursor.eat(",").is_some() {
+            reader.cursor.expect_word("slots")?;
+            slots = reader.cursor.count("a number of slots")?.0;
+        }
+        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes, slots });
         Ok(())
     }
 
@@ -171,7 +185,12 @@ impl HostReader {
             return Ok(Action::Record(Self::event(reader)?));
         }
         if reader.cursor.eat_word("wait").is_some() {
-            return Ok(Action::Wait(Self::event(reader)?));
+            let event = Self::event(reader)?;
+            let back = match reader.cursor.eat_word("back") {
+                Some(_) => reader.cursor.count("a number of steps")?.0,
+                None => 0,
+            };
+            return Ok(Action::Wait { event, back });
         }
         let place = reader.cursor.peek().span();
         let target: BufferId = reader.value()?;

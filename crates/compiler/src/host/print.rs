@@ -1,7 +1,7 @@
 //! The text of a host program.
 
-use super::{Action, Buffer, HostInstr, HostProgram};
-use crate::instr::text::{counters_text, different_meshes};
+use super::{Action, Buffer, HostInstr, HostLoop, HostProgram};
+use crate::instr::text::{different_meshes, loop_line};
 use crate::mesh::Mesh;
 use std::fmt;
 use std::sync::Arc;
@@ -26,15 +26,17 @@ impl fmt::Display for Action {
             Action::Compute(compute) => write!(f, "{} <- {compute}", compute.result),
             Action::Move(moved) => write!(f, "{} <- {moved}", moved.target),
             Action::Record(event) => write!(f, "record {event}"),
-            Action::Wait(event) => write!(f, "wait {event}"),
+            Action::Wait { event, back: 0 } => write!(f, "wait {event}"),
+            Action::Wait { event, back } => write!(f, "wait {event} back {back}"),
         }
     }
 }
 
 impl fmt::Display for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Buffer { name, ty, role, offset, bytes } = self;
-        write!(f, "{name}: {ty}, {}, offset {offset}, bytes {bytes}", role.name())
+        let Buffer { name, ty, role, offset, bytes, slots } = self;
+        write!(f, "{name}: {ty}, {}, offset {offset}, bytes {bytes}", role.name())?;
+        if *slots == 1 { Ok(()) } else { write!(f, ", slots {slots}") }
     }
 }
 
@@ -43,9 +45,14 @@ fn block(f: &mut fmt::Formatter<'_>, body: &[HostInstr], depth: usize) -> fmt::R
     for instr in body {
         match instr {
             HostInstr::On(stream, action) => writeln!(f, "{indent}{stream}: {action}")?,
-            HostInstr::Loop { counters, body } => {
-                writeln!(f, "{indent}loop {} {{", counters_text(counters))?;
-                block(f, body, depth + 1)?;
+            HostInstr::Loop(HostLoop { counters, overlap, stages }) => {
+                writeln!(f, "{indent}{}", loop_line(counters, *overlap))?;
+                for (stage, body) in stages.iter().enumerate() {
+                    if stage > 0 {
+                        writeln!(f, "{indent}then")?;
+                    }
+                    block(f, body, depth + 1)?;
+                }
                 writeln!(f, "{indent}}}")?;
             }
         }

@@ -11,6 +11,7 @@ use crate::id::{Id, Table};
 use crate::layout::{Layout, LayoutScope, Lookup, StepId, Writer, compilers_dim, parse_layout};
 use crate::mesh::Mesh;
 use crate::op::{OperandText, Scope, parse_call, space};
+use crate::placement::Overlap;
 use crate::text::{Cursor, Kind, Reported};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -176,7 +177,7 @@ impl<'a> FormReader<'a> {
     }
 
     /// Reads the counters of a loop: `i0 < 2, i1 < 3`.
-    pub fn counters(&mut self) -> Result<Vec<(StepId, u64)>, Reported> {
+    fn counters(&mut self) -> Result<Vec<(StepId, u64)>, Reported> {
         let mut counters = Vec::new();
         loop {
             let place = self.cursor.peek().span();
@@ -192,6 +193,19 @@ impl<'a> FormReader<'a> {
                 return Ok(counters);
             }
         }
+    }
+
+    /// Reads `loop i0 < 2, i1 < 3 via ring`.
+    pub fn loop_line(&mut self) -> Result<(Vec<(StepId, u64)>, Overlap), Reported> {
+        self.cursor.expect_word("loop")?;
+        let counters = self.counters()?;
+        if self.cursor.eat_word("via").is_none() {
+            return Ok((counters, Overlap::None));
+        }
+        let (name, place) = self.cursor.name("a way of overlap")?;
+        let overlap = Overlap::from_name(name)
+            .ok_or_else(|| self.mistake(place, format!("{} is no way of overlap", quote(name))))?;
+        Ok((counters, overlap))
     }
 
     /// Takes an id that is spelled with a prefix, such as `s0`.

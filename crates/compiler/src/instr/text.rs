@@ -13,6 +13,7 @@ use super::{Arg, Compute, Move, TensorType};
 use crate::layout::StepId;
 use crate::mesh::Mesh;
 use crate::op::print_call;
+use crate::placement::Overlap;
 use crate::text::quoted_text;
 use std::fmt;
 use std::sync::Arc;
@@ -57,10 +58,14 @@ impl<V: fmt::Display> fmt::Display for Move<V> {
     }
 }
 
-/// The counters of a loop: `i0 < 2, i1 < 3`.
-pub(crate) fn counters_text(counters: &[(StepId, u64)]) -> String {
+/// The first line of a loop: `loop i0 < 2, i1 < 3 via ring {`.
+pub(crate) fn loop_line(counters: &[(StepId, u64)], overlap: Overlap) -> String {
     let counters: Vec<String> = counters.iter().map(|(id, steps)| format!("{id} < {steps}")).collect();
-    counters.join(", ")
+    let via = match overlap {
+        Overlap::None => String::new(),
+        way => format!(" via {}", way.name()),
+    };
+    format!("loop {}{via} {{", counters.join(", "))
 }
 
 /// The different meshes of a form, in the order first met.

@@ -1,11 +1,10 @@
 //! Reading a local program.
 
 use super::{LocalId, LocalInstr, LocalLoop, LocalProgram, LocalValue};
-use crate::diagnostic::{Diagnostics, quote};
+use crate::diagnostic::Diagnostics;
 use crate::instr::TensorType;
 use crate::instr::parse::{FormReader, FormValue, MOST_DEPTH, dense, read_form, read_id};
 use crate::op::OperandText;
-use crate::placement::Overlap;
 use crate::text::{Kind, Reported};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -87,14 +86,7 @@ impl LocalReader {
 
     /// `loop i0 < 2 via ring { result %2 ... }`
     fn steps(&mut self, reader: &mut FormReader<'_>, depth: usize) -> Result<LocalInstr, Reported> {
-        reader.cursor.expect_word("loop")?;
-        let counters = reader.counters()?;
-        let mut overlap = Overlap::None;
-        if reader.cursor.eat_word("via").is_some() {
-            let (name, place) = reader.cursor.name("a way of overlap")?;
-            overlap = Overlap::from_name(name)
-                .ok_or_else(|| reader.mistake(place, format!("{} is no way of overlap", quote(name))))?;
-        }
+        let (counters, overlap) = reader.loop_line()?;
         let mut results = Vec::new();
         let mut body = Vec::new();
         let outside = self.filled.len();

@@ -1,9 +1,8 @@
 //! The text of a local program.
 
-use super::{LocalId, LocalInstr, LocalLoop, LocalProgram};
-use crate::instr::text::{counters_text, different_meshes};
+use super::{LocalId, LocalInstr, LocalProgram};
+use crate::instr::text::{different_meshes, loop_line};
 use crate::mesh::Mesh;
-use crate::placement::Overlap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ impl LocalProgram {
             LocalInstr::Input(id) => format!("{} = input", self.defined(*id)),
             LocalInstr::Compute(compute) => format!("{} = {compute}", self.defined(compute.result)),
             LocalInstr::Move(moved) => format!("{} = {moved}", self.defined(moved.target)),
-            LocalInstr::Loop(steps) => loop_line(steps),
+            LocalInstr::Loop(steps) => loop_line(&steps.counters, steps.overlap),
         }
     }
 
@@ -48,7 +47,7 @@ impl LocalProgram {
                     writeln!(f, "{indent}{} <- {moved}", moved.target)?;
                 }
                 LocalInstr::Loop(steps) => {
-                    writeln!(f, "{indent}{}", loop_line(steps))?;
+                    writeln!(f, "{indent}{}", loop_line(&steps.counters, steps.overlap))?;
                     let outside = filled.len();
                     for &id in &steps.results {
                         writeln!(f, "{indent}  result {}", self.defined(id))?;
@@ -63,15 +62,6 @@ impl LocalProgram {
         }
         Ok(())
     }
-}
-
-/// `loop i0 < 2 via ring {`
-fn loop_line(steps: &LocalLoop) -> String {
-    let via = match steps.overlap {
-        Overlap::None => String::new(),
-        way => format!(" via {}", way.name()),
-    };
-    format!("loop {}{via} {{", counters_text(&steps.counters))
 }
 
 fn collect_meshes<'a>(body: &'a [LocalInstr], meshes: &mut Vec<&'a Arc<Mesh>>) {

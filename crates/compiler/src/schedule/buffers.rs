@@ -21,15 +21,26 @@
 //! On several streams the text is not the order in which things happen: a free must then be ordered
 //! before the allocations that reuse its bytes, which the verifier checks.
 
-use crate::host::{Action, Buffer, BufferId, HostProgram, MeshPairs, Role};
-use crate::id::Table;
+use super::lives::{Life, lives};
+use crate::host::{BufferId, HostProgram, MeshPairs, Role};
+use std::ops::Range;
+
+/// The program with a place of its own for every buffer: always right.
+pub(super) fn apart(mut program: HostProgram) -> HostProgram {
+    program.arena = 0;
+    for id in program.buffers.keys() {
+        program.buffers[id].offset = program.arena;
+        program.arena = program.buffers[id].extent().end;
+    }
+    program
+}
 
 /// The program with every buffer in its place: first the constants, then the others above them.
 pub(super) fn place(mut program: HostProgram) -> HostProgram {
     let lives = lives(&program);
     let meshes = MeshPairs::new(&program.buffers);
     let mut order: Vec<BufferId> = program.buffers.keys().collect();
-    order.sort_by_key(|&id| (std::cmp::Reverse(program.buffers[id].bytes), id));
+    order.sort_by_key(|&id| (std::cmp::Reverse(program.buffers[id].all_bytes()), id));
     let is_constant = |id: &BufferId| program.buffers[*id].role == Role::Constant;
     let (constants, others): (Vec<BufferId>, Vec<BufferId>) = order.into_iter().partition(is_constant);
     program.arena = 0;
@@ -38,10 +49,11 @@ pub(super) fn place(mut program: HostProgram) -> HostProgram {
         // By offset, so that the gaps come from below.
         let mut placed: Vec<BufferId> = Vec::new();
         for id in ids {
-            let in_the_way = |other: &BufferId| lives[id].overlaps(&lives[*other]) && meshes.meet(id, *other);
+            let in_the_way =
+                |other: &BufferId| overlap(&lives[id], &lives[*other]) && meshes.meet(id, *other);
             let taken = placed.iter().copied().filter(in_the_way);
-            let taken = taken.map(|other| extent(&program.buffers[other]));
-            let bytes = program.buffers[id].bytes;
+            let taken = taken.map(|other| program.buffers[other].extent());
+            let bytes = program.buffers[id].all_bytes();
             let offset = lowest_gap(floor, taken, bytes);
             program.buffers[id].offset = offset;
             program.arena = program.arena.max(offset.saturating_add(bytes));
@@ -52,46 +64,21 @@ pub(super) fn place(mut program: HostProgram) -> HostProgram {
     program
 }
 
-/// From which action to which, counted in the text, a buffer is alive.
-#[derive(Clone, Copy, Debug)]
-struct Life {
-    first: usize,
-    last: usize,
-}
-
-impl Life {
-    fn overlaps(&self, other: &Life) -> bool {
-        self.first <= other.last && other.first <= self.last
-    }
-}
-
-/// Buffers without an allocation live from the start, those without a free to the end.
-fn lives(program: &HostProgram) -> Table<BufferId, Life> {
-    let whole = Life { first: 0, last: usize::MAX };
-    let mut lives: Table<BufferId, Life> = program.buffers.keys().map(|_| whole).collect();
-    for (at, (_, action)) in program.actions().into_iter().enumerate() {
-        match action {
-            Action::Alloc(id) => lives[*id].first = at,
-            Action::Free(id) => lives[*id].last = at,
-            _ => {}
-        }
-    }
-    lives
-}
-
-fn extent(buffer: &Buffer) -> (u64, u64) {
-    (buffer.offset, buffer.offset.saturating_add(buffer.bytes))
+/// Whether two buffers are alive at one place of the text. The action that ends one may not begin the
+/// other.
+fn overlap(a: &Life, b: &Life) -> bool {
+    a.start <= b.end && b.start <= a.end
 }
 
 /// The lowest place of so many bytes, from `floor` on, that meets none of those taken, which come by their
 /// start.
-fn lowest_gap(floor: u64, taken: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
+fn lowest_gap(floor: u64, taken: impl Iterator<Item = Range<u64>>, bytes: u64) -> u64 {
     let mut place = floor;
-    for (start, end) in taken {
-        if place.saturating_add(bytes) <= start {
+    for taken in taken {
+        if place.saturating_add(bytes) <= taken.start {
             break;
         }
-        place = place.max(end);
+        place = place.max(taken.end);
     }
     place
 }
@@ -102,7 +89,8 @@ mod tests {
 
     #[test]
     fn gaps_are_filled_from_below() {
-        let gap = |taken: &[(u64, u64)], bytes| lowest_gap(0, taken.iter().copied(), bytes);
+        let gap =
+            |taken: &[(u64, u64)], bytes| lowest_gap(0, taken.iter().map(|&(start, end)| start..end), bytes);
         assert_eq!(gap(&[], 64), 0);
         assert_eq!(gap(&[(0, 64), (128, 192)], 64), 64);
         assert_eq!(gap(&[(0, 64), (128, 192)], 128), 192);

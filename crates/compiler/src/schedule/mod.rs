@@ -13,9 +13,11 @@
 //! because only then it is known which buffers are alive at once. Passes yet to come stand between
 //! translating and `buffers`: chunk, choose the overlap, assign streams, events.
 
+mod pipeline;
+mod translate;
+mod lives;
 mod buffers;
 mod peak;
-mod translate;
 
 pub use peak::peak_bytes;
 pub use translate::translate;
@@ -33,7 +35,8 @@ struct Pass {
 }
 
 /// All passes, in the order they run.
-const PASSES: [Pass; 1] = [Pass { name: "buffers", run: buffers::place }];
+const PASSES: [Pass; 2] =
+    [Pass { name: "pipeline", run: pipeline::run }, Pass { name: "buffers", run: buffers::place }];
 
 /// The program that runs; a mistake if its buffers have more bytes than can be counted. `constants` are
 /// the inputs that stay bound between runs.

@@ -4,7 +4,8 @@
 //! one pass over the devices for each different way in which some dim is cut. What is alive is then
 //! summed for each class, action by action.
 
-use crate::host::{Action, BufferId, HostInstr, HostProgram};
+use super::lives::lives;
+use crate::host::{BufferId, HostInstr, HostProgram};
 use crate::id::{Id, Table};
 use crate::instr::TensorType;
 use crate::layout::{DimCuts, Factor, StepId};
@@ -21,32 +22,47 @@ pub fn peak_bytes(program: &HostProgram) -> u64 {
     let mut counters = BTreeMap::new();
     collect_counters(&program.body, &mut counters);
     let sizes = PieceSizes::new(program, &counters);
-    (0..sizes.classes).map(|class| peak_of(program, &sizes, class)).max().unwrap_or(0)
+    let mut changes: Vec<(usize, Change, BufferId)> = Vec::new();
+    for (id, life) in lives(program).iter() {
+        changes.extend([(life.start, Change::Begins, id), (life.end, Change::Ends, id)]);
+    }
+    changes.sort_unstable();
+    (0..sizes.classes).map(|class| peak_of(program, &sizes, &changes, class)).max().unwrap_or(0)
 }
 
 /// The number of steps of every counter (the most, if loops share it).
 fn collect_counters(body: &[HostInstr], counters: &mut BTreeMap<StepId, u64>) {
     for instr in body {
-        if let HostInstr::Loop { counters: own, body } = instr {
-            for &(id, steps) in own {
-                let most = counters.entry(id).or_insert(steps);
-                *most = steps.max(*most);
+        if let HostInstr::Loop(steps) = instr {
+            for &(id, count) in &steps.counters {
+                let most = counters.entry(id).or_insert(count);
+                *most = count.max(*most);
             }
-            collect_counters(body, counters);
+            steps.stages.iter().for_each(|body| collect_counters(body, counters));
         }
     }
 }
 
+/// What becomes of a buffer at an action of the text. An end comes before a beginning at the same place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    Ends,
+    Begins,
+}
+
 /// The most bytes of one class of devices.
-fn peak_of(program: &HostProgram, sizes: &PieceSizes, class: usize) -> u64 {
-    let given = program.buffers.iter().filter(|(_, buffer)| buffer.role.is_given());
-    let mut now: u64 = given.map(|(id, _)| sizes.bytes[id][class]).fold(0, u64::saturating_add);
-    let mut peak = now;
-    for (_, action) in program.actions() {
-        match action {
-            Action::Alloc(id) => now = now.saturating_add(sizes.bytes[*id][class]),
-            Action::Free(id) => now = now.saturating_sub(sizes.bytes[*id][class]),
-            _ => {}
+fn peak_of(
+    program: &HostProgram,
+    sizes: &PieceSizes,
+    changes: &[(usize, Change, BufferId)],
+    class: usize,
+) -> u64 {
+    let (mut now, mut peak) = (0_u64, 0);
+    for &(_, change, id) in changes {
+        let bytes = sizes.bytes[id][class].saturating_mul(program.buffers[id].slots);
+        match change {
+            Change::Begins => now = now.saturating_add(bytes),
+            Change::Ends => now = now.saturating_sub(bytes),
         }
         peak = peak.max(now);
     }

@@ -16,7 +16,9 @@
 //! The results of a loop are values of the block around it: they are allocated before the loop. Inputs
 //! are there before the program starts, outputs stay after it ends.
 
-use crate::host::{ALIGN, Action, Buffer, BufferId, HostInstr, HostProgram, Role, StreamId};
+use super::buffers;
+use super::pipeline::COMPUTE;
+use crate::host::{ALIGN, Action, Buffer, BufferId, HostInstr, HostLoop, HostProgram, Role};
 use crate::id::{Id, Table};
 use crate::instr::{Arg, Compute, Move, TensorType};
 use crate::local::{LocalId, LocalInstr, LocalProgram};
@@ -32,19 +34,17 @@ pub fn translate(local: &LocalProgram, constants: &BTreeSet<String>) -> HostProg
         }
     }
     let roles = roles(local, &inputs, constants);
-    let mut arena = 0_u64;
     let buffers = local.values.iter().map(|(id, value)| {
-        let bytes = place_bytes(&value.ty);
-        let offset = arena;
-        arena = arena.saturating_add(bytes);
-        Buffer { name: value.name.clone(), ty: value.ty.clone(), role: roles[buffer_of(id)], offset, bytes }
+        let (name, ty, role) = (value.name.clone(), value.ty.clone(), roles[buffer_of(id)]);
+        let bytes = place_bytes(&ty);
+        Buffer { name, ty, role, offset: 0, bytes, slots: 1 }
     });
     let buffers: Table<BufferId, Buffer> = buffers.collect();
     let body = Translator { roles: &roles, filled: BTreeSet::new() }.block(&local.body);
     let outputs = local.outputs.iter().map(|(name, id)| (name.clone(), buffer_of(*id))).collect();
     let bounds = local.values.values().map(|value| value.ty.layout.mesh().device_bound());
     let devices = bounds.max().unwrap_or(1);
-    HostProgram {
+    buffers::apart(HostProgram {
         name: local.name.clone(),
         buffers,
         streams: 1,
@@ -52,9 +52,9 @@ pub fn translate(local: &LocalProgram, constants: &BTreeSet<String>) -> HostProg
         body,
         inputs,
         outputs,
-        arena,
+        arena: 0,
         devices,
-    }
+    })
 }
 
 /// The bytes set aside for a value: its largest piece of any device at any step, rounded up so that the
@@ -146,7 +146,8 @@ impl Translator<'_> {
                 self.filled.extend(&steps.results);
                 let body = self.block(&steps.body);
                 self.filled.retain(|id| !steps.results.contains(id));
-                out.push(HostInstr::Loop { counters: steps.counters.clone(), body });
+                let (counters, overlap) = (steps.counters.clone(), steps.overlap);
+                out.push(HostInstr::Loop(HostLoop { counters, overlap, stages: vec![body] }));
             }
         }
     }
@@ -177,7 +178,7 @@ fn effects(instr: &LocalInstr) -> Effects {
 }
 
 fn on(action: Action) -> HostInstr {
-    HostInstr::On(StreamId::new(0), action)
+    HostInstr::On(COMPUTE, action)
 }
 
 fn compute_of(compute: &Compute<LocalId>) -> Compute<BufferId> {

@@ -43,6 +43,10 @@ pub const MUTATIONS: &[Mutation] = &[
     same("a move or a computation earlier", |text| move_lines(text, " <- ", Way::Up)),
     same("a move or a computation later", |text| move_lines(text, " <- ", Way::Down)),
     same("an action on another stream", |text| replace_words(text, &[":"], is_stream, &STREAMS)),
+    same("a wait that looks back further or less", |text| {
+        replace_after(text, " back ", &["0", "1", "2", "3"])
+    }),
+    same("another number of slots", |text| replace_after(text, "slots ", &["0", "1", "2", "3"])),
     same("another event", |text| replace_words(text, &[": record ", ": wait "], is_event, &EVENTS)),
     same("a buffer elsewhere", |text| replace_after(text, "offset ", &OFFSETS)),
     same("a buffer of another length", |text| replace_after(text, "bytes ", &BYTES)),

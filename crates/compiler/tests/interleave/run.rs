@@ -6,13 +6,15 @@
 //! are separate turns, and so are arriving at a move, copying, and leaving it, so that what races shows
 //! as another output or as a read of bytes that nobody has written.
 
-use shardweave_compiler::host::{Action, BufferId, EventId, HostInstr, HostProgram, StreamId};
+use shardweave_compiler::host::{
+    Action, At, Buffer, BufferId, Enqueued, HostProgram, Recorded, Recordings, StreamId, Walk, enqueue,
+};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Arg, Compute, Move, TensorType};
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::transfer::{Fetch, fetches, identity_of};
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// xorshift64*: small, and the same on every machine.
@@ -41,54 +43,37 @@ fn digest(of: impl Hash) -> u64 {
 struct Task<'a> {
     stream: StreamId,
     action: &'a Action,
-    steps: Vec<u64>,
-    /// For a wait: the task that recorded the event last, in the order enqueued.
-    recorded: Option<usize>,
+    at: At,
+    /// For a wait: the task that recorded the event.
+    waits: Recorded<usize>,
     /// For a move: what each device fetches.
     fetches: Vec<Vec<Fetch>>,
 }
 
 fn unroll(program: &HostProgram) -> Vec<Task<'_>> {
-    fn block<'a>(
-        program: &HostProgram,
-        body: &'a [HostInstr],
-        steps: &mut Vec<u64>,
-        last: &mut BTreeMap<EventId, usize>,
-        tasks: &mut Vec<Task<'a>>,
-    ) {
-        for instr in body {
-            match instr {
-                HostInstr::On(stream, action) => {
-                    let recorded = match action {
-                        Action::Wait(event) => last.get(event).copied(),
-                        _ => None,
-                    };
-                    if let Action::Record(event) = action {
-                        last.insert(*event, tasks.len());
-                    }
-                    let fetches = match action {
-                        Action::Move(moved) => fetches_of(program, moved, steps),
-                        _ => Vec::new(),
-                    };
-                    tasks.push(Task { stream: *stream, action, steps: steps.clone(), recorded, fetches });
-                }
-                HostInstr::Loop { counters, body: inner } => {
-                    let total: u64 = counters.iter().map(|(_, count)| count).product();
-                    for turn in 0..total {
-                        let mut rest = turn;
-                        for (id, count) in counters.iter().rev() {
-                            steps.resize(steps.len().max(id.index() + 1), 0);
-                            steps[id.index()] = rest % count;
-                            rest /= count;
-                        }
-                        block(program, inner, steps, last, tasks);
-                    }
-                }
+    let (mut tasks, mut recordings) = (Vec::new(), Recordings::new());
+    let walked: Result<(), Infallible> = enqueue(&program.body, Walk::Every, &mut |enqueued| {
+        let Enqueued { stream, action, at, .. } = *enqueued;
+        let waits = match action {
+            Action::Record(event) => {
+                recordings.record(*event, at, tasks.len());
+                Recorded::NotYet
             }
-        }
-    }
-    let mut tasks = Vec::new();
-    block(program, &program.body, &mut vec![0; 4], &mut BTreeMap::new(), &mut tasks);
+            Action::Wait { event, back } => match recordings.wait(*event, *back, at) {
+                Recorded::There(&recorded) => Recorded::There(recorded),
+                Recorded::NotYet => Recorded::NotYet,
+                Recorded::Never => Recorded::Never,
+            },
+            _ => Recorded::NotYet,
+        };
+        let fetches = match action {
+            Action::Move(moved) => fetches_of(program, moved, &steps(at)),
+            _ => Vec::new(),
+        };
+        tasks.push(Task { stream, action, at: at.clone(), waits, fetches });
+        Ok(())
+    });
+    let Ok(()) = walked;
     tasks
 }
 
@@ -141,7 +126,7 @@ impl<'a> Run<'a> {
         let mut run = Run { program, tasks, lanes, memory, garbage: 0 };
         for (id, buffer) in program.buffers.iter().filter(|(_, buffer)| buffer.role.is_given()) {
             for device in buffer.ty.layout.mesh().devices() {
-                run.write_piece(id, device, &[], digest(("given", id.index(), device.index())));
+                run.write_piece(id, device, &At::outside(), digest(("given", id.index(), device.index())));
             }
         }
         run
@@ -163,7 +148,7 @@ impl<'a> Run<'a> {
         let mut outputs = Vec::new();
         for (_, id) in &self.program.outputs {
             for device in self.program.buffers[*id].ty.layout.mesh().devices() {
-                outputs.push(self.read_piece(*id, device, &[])?);
+                outputs.push(self.read_piece(*id, device, &At::outside())?);
             }
         }
         Ok(digest(outputs))
@@ -193,7 +178,11 @@ impl<'a> Run<'a> {
         let Some((number, task)) = self.task_of(lane) else { return false };
         let device = self.lanes[lane].device;
         match (task.action, &self.lanes[lane].phase) {
-            (Action::Wait(_), _) => task.recorded.is_some_and(|record| self.is_done(device, record)),
+            (Action::Wait { .. }, _) => match task.waits {
+                Recorded::There(record) => self.is_done(device, record),
+                Recorded::NotYet => true,
+                Recorded::Never => false,
+            },
             (Action::Move(_), Phase::Arrived) => {
                 let mut sources = task.fetches[device.index()].iter();
                 sources.all(|fetch| self.has_reached(fetch.from, number, &Phase::Arrived))
@@ -218,14 +207,14 @@ impl<'a> Run<'a> {
         let phase = self.lanes[lane].phase.clone();
         let next = match (task.action, phase) {
             (Action::Alloc(id) | Action::Free(id), _) => {
-                self.spoil(*id, device);
+                self.spoil(*id, device, &task.at);
                 None
             }
             (Action::Compute(compute), Phase::Start) => {
                 self.read_operands(compute, device, task)?.map(Phase::Read)
             }
             (Action::Compute(compute), Phase::Read(mark)) => {
-                self.write_piece(compute.result, device, &task.steps, mark);
+                self.write_piece(compute.result, device, &task.at, mark);
                 None
             }
             (Action::Move(_), Phase::Start) => Some(Phase::Arrived),
@@ -254,42 +243,42 @@ impl<'a> Run<'a> {
         let mut read = Vec::new();
         for operand in &compute.operands {
             if let Arg::Value(id) = operand {
-                read.push(self.read_piece(*id, device, &task.steps)?);
+                read.push(self.read_piece(*id, device, &task.at)?);
             }
         }
         // Which part of the work it is, not at which step: a step that picks nothing repeats the work.
         let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
-        let part = compute.over.piece_at_step(&sizes, device, &task.steps);
+        let part = compute.over.piece_at_step(&sizes, device, &steps(&task.at));
         Ok(Some(digest((compute.to_string(), format!("{part:?}"), device.index(), read))))
     }
 
     fn copy(&mut self, moved: &Move<BufferId>, device: DeviceId, task: &Task<'_>) -> Result<(), String> {
         let [source, target] = [moved.source, moved.target].map(|id| self.program.buffers[id].ty.clone());
         if identity_of(&source, &target, device).is_some() {
-            self.write_piece(moved.target, device, &task.steps, digest("identity"));
+            self.write_piece(moved.target, device, &task.at, digest("identity"));
         }
         for fetch in &task.fetches[device.index()] {
-            for (from, to) in pairs(fetch, &source, &target, device, &task.steps) {
-                let mark = self.read_element(moved.source, fetch.from, from)?;
+            for (from, to) in pairs(fetch, &source, &target, device, &steps(&task.at)) {
+                let mark = self.read_element(moved.source, fetch.from, from, &task.at)?;
                 let mark = match fetch.part {
                     0 => mark,
-                    _ => digest((self.read_element(moved.target, device, to)?, mark)),
+                    _ => digest((self.read_element(moved.target, device, to, &task.at)?, mark)),
                 };
-                self.write_element(moved.target, device, to, mark);
+                self.write_element(moved.target, device, to, &task.at, mark);
             }
         }
         Ok(())
     }
 
-    fn element_range(&self, id: BufferId, element: u64) -> std::ops::Range<usize> {
+    fn element_range(&self, id: BufferId, element: u64, at: &At) -> std::ops::Range<usize> {
         let buffer = &self.program.buffers[id];
         let size = buffer.ty.dtype.size();
-        let start = (buffer.offset + element * size) as usize;
+        let start = (slot_start(buffer, at) + element * size) as usize;
         start..start + size as usize
     }
 
-    fn read_element(&self, id: BufferId, device: DeviceId, element: u64) -> Result<u64, String> {
-        let bytes = &self.memory[device.index()][self.element_range(id, element)];
+    fn read_element(&self, id: BufferId, device: DeviceId, element: u64, at: &At) -> Result<u64, String> {
+        let bytes = &self.memory[device.index()][self.element_range(id, element, at)];
         let mark = bytes[0].0;
         let whole = bytes.iter().zip(0..).all(|(&byte, at)| byte == (mark, at));
         if whole && mark % 2 == 1 {
@@ -299,40 +288,54 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn write_element(&mut self, id: BufferId, device: DeviceId, element: u64, mark: u64) {
-        let range = self.element_range(id, element);
+    fn write_element(&mut self, id: BufferId, device: DeviceId, element: u64, at: &At, mark: u64) {
+        let range = self.element_range(id, element, at);
         for (byte, at) in self.memory[device.index()][range].iter_mut().zip(0..) {
             *byte = (mark, at);
         }
     }
 
-    fn elements(&self, id: BufferId, device: DeviceId, steps: &[u64]) -> u64 {
+    fn elements(&self, id: BufferId, device: DeviceId, at: &At) -> u64 {
         let ty = &self.program.buffers[id].ty;
-        let piece = ty.layout.piece_at_step(&ty.sizes(), device, steps);
+        let piece = ty.layout.piece_at_step(&ty.sizes(), device, &steps(at));
         piece.map_or(0, |piece| piece.iter().map(IndexSet::count).product())
     }
 
-    fn read_piece(&self, id: BufferId, device: DeviceId, steps: &[u64]) -> Result<u64, String> {
-        let elements = 0..self.elements(id, device, steps);
-        let marks: Result<Vec<u64>, String> = elements.map(|e| self.read_element(id, device, e)).collect();
+    fn read_piece(&self, id: BufferId, device: DeviceId, at: &At) -> Result<u64, String> {
+        let elements = 0..self.elements(id, device, at);
+        let marks: Result<Vec<u64>, String> =
+            elements.map(|e| self.read_element(id, device, e, at)).collect();
         Ok(digest(marks?))
     }
 
-    fn write_piece(&mut self, id: BufferId, device: DeviceId, steps: &[u64], mark: u64) {
-        for element in 0..self.elements(id, device, steps) {
-            self.write_element(id, device, element, digest((mark, element)));
+    fn write_piece(&mut self, id: BufferId, device: DeviceId, at: &At, mark: u64) {
+        for element in 0..self.elements(id, device, at) {
+            self.write_element(id, device, element, at, digest((mark, element)));
         }
     }
 
     /// Marks all bytes of a buffer as undefined, on the devices that hold it.
-    fn spoil(&mut self, id: BufferId, device: DeviceId) {
+    fn spoil(&mut self, id: BufferId, device: DeviceId, at: &At) {
         let buffer = &self.program.buffers[id];
         if buffer.ty.layout.mesh().place_of(device).is_some() {
             self.garbage += 2;
-            let range = buffer.offset as usize..(buffer.offset + buffer.bytes) as usize;
+            let start = slot_start(buffer, at);
+            let range = start as usize..(start + buffer.bytes) as usize;
             self.memory[device.index()][range].fill((self.garbage, 0));
         }
     }
+}
+
+/// By step id the running steps. Programs that the verifier refuses name steps that do not run.
+fn steps(at: &At) -> Vec<u64> {
+    let mut steps = at.steps().to_vec();
+    steps.resize(steps.len().max(4), 0);
+    steps
+}
+
+/// Where the slot of the running step starts.
+fn slot_start(buffer: &Buffer, at: &At) -> u64 {
+    buffer.offset + at.slot(buffer.slots) * buffer.bytes
 }
 
 /// The elements that a fetch copies: their places in the source's and in the target's piece.

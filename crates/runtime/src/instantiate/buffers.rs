@@ -4,8 +4,7 @@ use super::InstantiateError;
 use super::tasks::Piece;
 use crate::arena::ALIGNMENT;
 use crate::tensor::byte_count;
-use shardweave_compiler::host::{BufferId, HostProgram};
-use shardweave_compiler::id::Id;
+use shardweave_compiler::host::{At, BufferId, HostProgram};
 use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::{Factor, IndexSet, Layout};
 use shardweave_compiler::mesh::DeviceId;
@@ -50,24 +49,31 @@ impl<'a> Buffers<'a> {
         &self,
         buffer: BufferId,
         device: DeviceId,
-        steps: &Steps,
+        at: &At,
     ) -> Result<Option<Held>, InstantiateError> {
         let ty = self.ty(buffer)?;
-        steps.check(&ty.layout)?;
-        let Some(indices) = ty.layout.piece_at_step(&ty.sizes(), device, steps.running()) else {
+        check_steps(&ty.layout, at)?;
+        let Some(indices) = ty.layout.piece_at_step(&ty.sizes(), device, at.steps()) else {
             return Ok(None);
         };
         let extents: Vec<u64> = indices.iter().map(IndexSet::count).collect();
-        let region = self.region(buffer, &extents)?;
+        let region = self.region(buffer, &extents, at)?;
         Ok(Some(Held { extents, piece: Piece { region, dtype: ty.dtype } }))
     }
 
-    /// The bytes of a piece of these extents.
-    fn region(&self, buffer: BufferId, extents: &[u64]) -> Result<std::ops::Range<usize>, InstantiateError> {
+    /// The bytes of a piece of these extents, in the slot of the running step.
+    fn region(
+        &self,
+        buffer: BufferId,
+        extents: &[u64],
+        at: &At,
+    ) -> Result<std::ops::Range<usize>, InstantiateError> {
         let row = &self.program.buffers[buffer];
         let fits = |bytes: &usize| *bytes as u64 <= row.bytes;
         let bytes = byte_count(row.ty.dtype, extents).filter(fits);
-        let start = usize::try_from(row.offset).ok().filter(|start| start % ALIGNMENT == 0);
+        let start = at.slot(row.slots).checked_mul(row.bytes).and_then(|slot| slot.checked_add(row.offset));
+        let start = start.and_then(|start| usize::try_from(start).ok());
+        let start = start.filter(|start| start % ALIGNMENT == 0);
         let region = start.zip(bytes).and_then(|(start, bytes)| Some(start..start.checked_add(bytes)?));
         region.filter(|region| region.end <= self.arena).ok_or_else(|| {
             InstantiateError::Broken(format!(
@@ -78,52 +84,11 @@ impl<'a> Buffers<'a> {
     }
 }
 
-/// The running step of every loop at hand.
-#[derive(Default)]
-pub struct Steps {
-    /// By step id; 0 for those that do not run.
-    running: Vec<u64>,
-    /// The ids of those that run, outermost first.
-    active: Vec<usize>,
-}
-
-impl Steps {
-    /// The running steps, by step id.
-    pub fn running(&self) -> &[u64] {
-        &self.running
-    }
-
-    /// The running steps, outermost first.
-    pub fn outermost_first(&self) -> Box<[u64]> {
-        self.active.iter().map(|&id| self.running[id]).collect()
-    }
-
-    /// Starts a counter, at 0.
-    pub fn enter(&mut self, step: impl Id) {
-        self.running.resize(self.running.len().max(step.index() + 1), 0);
-        self.running[step.index()] = 0;
-        self.active.push(step.index());
-    }
-
-    /// Sets a counter.
-    pub fn set(&mut self, step: impl Id, to: u64) {
-        self.running[step.index()] = to;
-    }
-
-    /// Ends the counter that started last.
-    pub fn leave(&mut self) {
-        self.active.pop();
-    }
-
-    /// Every step that a layout names must be running.
-    pub fn check(&self, layout: &Layout) -> Result<(), InstantiateError> {
-        let named = layout.cuts().iter().flatten().filter_map(|factor| match factor {
-            Factor::Step(_, step) => Some(*step),
-            _ => None,
-        });
-        match named.into_iter().find(|step| !self.active.contains(&step.index())) {
-            Some(step) => Err(InstantiateError::Broken(format!("the step {step} is named outside its loop"))),
-            None => Ok(()),
-        }
+/// Every step that a layout names must be running.
+pub fn check_steps(layout: &Layout, at: &At) -> Result<(), InstantiateError> {
+    let mut named = layout.cuts().iter().flatten().filter_map(Factor::step);
+    match named.find(|&step| !at.is_running(step)) {
+        Some(step) => Err(InstantiateError::Broken(format!("the step {step} is named outside its loop"))),
+        None => Ok(()),
     }
 }

@@ -1,13 +1,13 @@
 //! A computation as a task of one device: what it holds of the space, and where its pieces lie.
 
 use super::InstantiateError;
-use super::buffers::{Buffers, Held, Steps};
+use super::buffers::{Buffers, Held, check_steps};
 use super::moves::overlap;
 use super::tasks::{Kernel, Operand, Piece};
 use crate::kernels::Pieces;
 use crate::tensor::byte_count;
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::host::BufferId;
+use shardweave_compiler::host::{At, BufferId};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Arg, Compute};
 use shardweave_compiler::layout::IndexSet;
@@ -20,19 +20,19 @@ pub(super) fn kernel(
     compute: &Arc<Compute<BufferId>>,
     buffers: &Buffers<'_>,
     device: DeviceId,
-    steps: &Steps,
+    at: &At,
 ) -> Result<Option<Kernel>, InstantiateError> {
-    steps.check(&compute.over)?;
+    check_steps(&compute.over, at)?;
     if compute.over.ndim() != compute.space.dims.len()
         || compute.space.operands.len() != compute.operands.len()
     {
         return Err(InstantiateError::Broken("the space does not describe the operation".into()));
     }
-    let Some(held) = compute.space.piece_at_step(&compute.over, device, steps.running()) else {
+    let Some(held) = compute.space.piece_at_step(&compute.over, device, at.steps()) else {
         return Ok(None);
     };
     let piece = |buffer: BufferId, dims: &[Vec<SpaceId>]| -> Result<Piece, InstantiateError> {
-        let found = buffers.held(buffer, device, steps)?;
+        let found = buffers.held(buffer, device, at)?;
         let found = found.ok_or_else(|| {
             InstantiateError::Broken(format!("{device} computes with {buffer} but holds nothing of it"))
         })?;

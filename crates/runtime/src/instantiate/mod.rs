@@ -18,7 +18,7 @@ mod slices;
 pub(crate) mod tasks;
 mod unroll;
 
-pub(crate) use buffers::{Buffers, Held, Steps};
+pub(crate) use buffers::{Buffers, Held};
 pub(crate) use runs::{Run, Runs};
 pub use tasks::InstrId;
 pub(crate) use tasks::{Copy, Kernel, Lane, LaneId, Operand, Part, Task, Tasks, TurnId, Work};

@@ -10,12 +10,12 @@
 //! Most moves have one such phase. An all_reduce has two ([`slices`](super::slices)): in the second,
 //! devices take what others made in the first.
 
-use super::buffers::{Buffers, Held, Steps};
+use super::buffers::{Buffers, Held, check_steps};
 use super::slices;
 use super::tasks::{Copy, Part, Transfer};
 use super::{InstantiateError, runs::Runs};
 use shardweave_compiler::dtype::{Combine, DType};
-use shardweave_compiler::host::BufferId;
+use shardweave_compiler::host::{At, BufferId};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Kind, Move, TensorType};
 use shardweave_compiler::mesh::DeviceId;
@@ -46,9 +46,9 @@ pub(super) fn phases(
     mv: &Move<BufferId>,
     buffers: &Buffers<'_>,
     devices: usize,
-    steps: &Steps,
+    at: &At,
 ) -> Result<Vec<Phase>, InstantiateError> {
-    let pieces = MovePieces::new(mv, buffers, devices, steps)?;
+    let pieces = MovePieces::new(mv, buffers, devices, at)?;
     let direct = (0..devices).map(|device| pieces.copy_of(device)).collect::<Result<Phase, _>>()?;
     match mv.kind {
         Kind::AllReduce => Ok(slices::by_slices(direct)),
@@ -61,18 +61,18 @@ impl MovePieces {
         mv: &Move<BufferId>,
         buffers: &Buffers<'_>,
         devices: usize,
-        steps: &Steps,
+        at: &At,
     ) -> Result<MovePieces, InstantiateError> {
         let (source, target) = (buffers.ty(mv.source)?, buffers.ty(mv.target)?);
         if source.dtype != target.dtype || source.sizes() != target.sizes() {
             return Err(InstantiateError::Broken("a move changes sizes or the stored type".into()));
         }
-        steps.check(&source.layout)?;
-        steps.check(&target.layout)?;
+        check_steps(&source.layout, at)?;
+        check_steps(&target.layout, at)?;
         let all = || (0..devices).map(DeviceId::new);
         let pieces =
-            |buffer| all().map(|device| buffers.held(buffer, device, steps)).collect::<Result<Vec<_>, _>>();
-        let exchange = Exchange::new(source, target, steps.running());
+            |buffer| all().map(|device| buffers.held(buffer, device, at)).collect::<Result<Vec<_>, _>>();
+        let exchange = Exchange::new(source, target, at.steps());
         Ok(MovePieces {
             sources: pieces(mv.source)?,
             targets: pieces(mv.target)?,

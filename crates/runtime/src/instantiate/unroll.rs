@@ -1,11 +1,14 @@
 //! Walks over the program as it runs and gives each lane its tasks.
 
-use super::buffers::{Buffers, Steps};
+use super::buffers::Buffers;
 use super::moves::{Phase, phases};
 use super::tasks::{Copy, Instr, Lane, LaneId, Task, Tasks, Turn, TurnId, Work};
 use super::{InstantiateError, InstrId, Streams, kernels};
 use crate::meet::Tick;
-use shardweave_compiler::host::{Action, BufferId, EventId, HostInstr, HostProgram, StreamId};
+use shardweave_compiler::host::{
+    Action, At, BufferId, Enqueued, EventId, HostInstr, HostProgram, Recorded, Recordings, StreamId, Walk,
+    enqueue,
+};
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::{Compute, Move};
 use shardweave_compiler::mesh::{DeviceId, Mesh};
@@ -18,8 +21,7 @@ const MOST_TASKS: u64 = 1 << 24;
 /// What each device does in a run of the program.
 pub fn instantiate(program: &HostProgram, streams: Streams) -> Result<Tasks, InstantiateError> {
     let mut unroll = Unroll::new(program, streams)?;
-    let mut next = 0;
-    unroll.block(&program.body, &mut next)?;
+    enqueue(&program.body, Walk::Every, &mut |enqueued| unroll.action(enqueued))?;
     Ok(unroll.tasks)
 }
 
@@ -29,11 +31,10 @@ struct Unroll<'a> {
     tasks: Tasks,
     /// The lane of a device's stream.
     lanes: BTreeMap<(DeviceId, StreamId), LaneId>,
-    steps: Steps,
     /// The last tick given out.
     tick: Tick,
-    /// Where each event was recorded last.
-    recorded: BTreeMap<EventId, (StreamId, Tick)>,
+    /// On which stream and when events were recorded.
+    recorded: Recordings<(StreamId, Tick)>,
     /// The computations of the text, shared by all their turns.
     computes: BTreeMap<InstrId, Arc<Compute<BufferId>>>,
 }
@@ -55,7 +56,7 @@ impl<'a> Unroll<'a> {
                 format!("a plan of more than {MOST_TASKS} instructions, counted on all devices at all steps");
             return Err(InstantiateError::TooLarge(what));
         }
-        list_instrs(program, &program.body, &mut tasks.instrs);
+        list_instrs(program, &mut tasks.instrs);
         let mut lanes = BTreeMap::new();
         for device in (0..used.len()).filter(|&device| used[device]).map(DeviceId::new) {
             for stream in (0..program.streams).map(StreamId::new) {
@@ -76,80 +77,38 @@ impl<'a> Unroll<'a> {
             buffers,
             tasks,
             lanes,
-            steps: Steps::default(),
             tick: 0,
-            recorded: BTreeMap::new(),
+            recorded: Recordings::new(),
             computes: BTreeMap::new(),
         })
     }
 
-    /// `next` counts the instructions of the text.
-    fn block(&mut self, body: &[HostInstr], next: &mut usize) -> Result<(), InstantiateError> {
-        for instr in body {
-            match instr {
-                HostInstr::On(stream, action) => {
-                    let id = InstrId::new(*next);
-                    *next += 1;
-                    self.action(id, *stream, action).map_err(|error| self.at(id, error))?;
-                }
-                HostInstr::Loop { counters, body } => {
-                    let first = *next;
-                    self.steps_of(counters, body, first)?;
-                    *next = first + list_len(body);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Every step of the counters, the last one fastest.
-    fn steps_of(
-        &mut self,
-        counters: &[(shardweave_compiler::layout::StepId, u64)],
-        body: &[HostInstr],
-        first: usize,
-    ) -> Result<(), InstantiateError> {
-        let Some(((step, count), inner)) = counters.split_first() else {
-            return self.block(body, &mut { first });
-        };
-        self.steps.enter(*step);
-        for at in 0..*count {
-            self.steps.set(*step, at);
-            self.steps_of(inner, body, first)?;
-        }
-        self.steps.leave();
-        Ok(())
-    }
-
-    fn action(&mut self, instr: InstrId, stream: StreamId, action: &Action) -> Result<(), InstantiateError> {
+    fn action(&mut self, enqueued: &Enqueued<'_, '_>) -> Result<(), InstantiateError> {
+        let Enqueued { place, stream, action, at } = *enqueued;
+        let instr = InstrId::new(place);
         if stream.index() >= self.program.streams {
             return Err(InstantiateError::Broken(format!("there is no stream {stream}")));
         }
+        let turn = match action {
+            Action::Alloc(_) | Action::Free(_) => return Ok(()),
+            _ => self.tasks.turns.push(Turn { instr, steps: at.outermost_first() }),
+        };
         match action {
-            Action::Alloc(_) | Action::Free(_) => Ok(()),
-            Action::Compute(compute) => {
-                let turn = self.turn(instr);
-                self.compute(instr, turn, stream, compute)
-            }
-            Action::Move(mv) => {
-                let turn = self.turn(instr);
-                self.move_(turn, stream, mv)
-            }
+            Action::Compute(compute) => self.compute(instr, turn, stream, compute, at),
+            Action::Move(mv) => self.move_(turn, stream, mv, at),
             Action::Record(event) => {
-                let turn = self.turn(instr);
-                self.record(turn, stream, *event);
+                self.record(turn, stream, *event, at);
                 Ok(())
             }
-            Action::Wait(event) => {
-                let turn = self.turn(instr);
-                self.wait(turn, stream, *event);
+            Action::Wait { event, back } => {
+                if let Recorded::There(&recorded) = self.recorded.wait(*event, *back, at) {
+                    self.wait(turn, stream, recorded);
+                }
                 Ok(())
             }
+            Action::Alloc(_) | Action::Free(_) => Ok(()),
         }
-    }
-
-    fn turn(&mut self, instr: InstrId) -> TurnId {
-        self.tasks.turns.push(Turn { instr, steps: self.steps.outermost_first() })
+        .map_err(|error| self.at(instr, error))
     }
 
     fn push(&mut self, device: DeviceId, stream: StreamId, turn: TurnId, work: Work) {
@@ -169,18 +128,25 @@ impl<'a> Unroll<'a> {
         turn: TurnId,
         stream: StreamId,
         compute: &Compute<BufferId>,
+        at: &At,
     ) -> Result<(), InstantiateError> {
         let compute = self.computes.entry(instr).or_insert_with(|| Arc::new(compute.clone())).clone();
         for device in self.devices() {
-            if let Some(kernel) = kernels::kernel(&compute, &self.buffers, device, &self.steps)? {
+            if let Some(kernel) = kernels::kernel(&compute, &self.buffers, device, at)? {
                 self.push(device, stream, turn, Work::Kernel(Box::new(kernel)));
             }
         }
         Ok(())
     }
 
-    fn move_(&mut self, turn: TurnId, stream: StreamId, mv: &Move<BufferId>) -> Result<(), InstantiateError> {
-        let phases = phases(mv, &self.buffers, self.tasks.used.len(), &self.steps)?;
+    fn move_(
+        &mut self,
+        turn: TurnId,
+        stream: StreamId,
+        mv: &Move<BufferId>,
+        at: &At,
+    ) -> Result<(), InstantiateError> {
+        let phases = phases(mv, &self.buffers, self.tasks.used.len(), at)?;
         let meetings = Meetings::new(&phases, self.tick + 1);
         self.tick = meetings.last_tick();
         for (offset, phase) in phases.into_iter().enumerate() {
@@ -210,9 +176,9 @@ impl<'a> Unroll<'a> {
     }
 
     /// An event happens when the lane of its stream, on the same device, comes to where it was recorded.
-    fn record(&mut self, turn: TurnId, stream: StreamId, event: EventId) {
+    fn record(&mut self, turn: TurnId, stream: StreamId, event: EventId, at: &At) {
         self.tick += 1;
-        self.recorded.insert(event, (stream, self.tick));
+        self.recorded.record(event, at, (stream, self.tick));
         if self.tasks.lanes.values().any(|lane| lane.stream.is_some()) {
             for device in self.devices() {
                 self.push(device, stream, turn, Work::Publish(self.tick));
@@ -221,10 +187,7 @@ impl<'a> Unroll<'a> {
     }
 
     /// In one lane program order is enough: the event was recorded before.
-    fn wait(&mut self, turn: TurnId, stream: StreamId, event: EventId) {
-        let Some(&(recording, tick)) = self.recorded.get(&event) else {
-            return; // never recorded: nothing to wait for
-        };
+    fn wait(&mut self, turn: TurnId, stream: StreamId, (recording, tick): (StreamId, Tick)) {
         for device in self.devices() {
             let other = self.lanes[&(device, recording)];
             if other != self.lanes[&(device, stream)] {
@@ -308,40 +271,26 @@ fn used_devices(program: &HostProgram) -> Result<Vec<bool>, InstantiateError> {
     Ok(used)
 }
 
-/// How many instructions a text has.
-fn list_len(body: &[HostInstr]) -> usize {
-    let len = |instr: &HostInstr| match instr {
-        HostInstr::On(..) => 1,
-        HostInstr::Loop { body, .. } => list_len(body),
-    };
-    body.iter().map(len).sum()
-}
-
 /// How many instructions run.
 fn turns_of(body: &[HostInstr]) -> u64 {
     let turns = |instr: &HostInstr| match instr {
         HostInstr::On(..) => 1,
-        HostInstr::Loop { counters, body } => {
-            counters.iter().fold(turns_of(body), |turns, (_, count)| turns.saturating_mul(*count))
+        HostInstr::Loop(steps) => {
+            let turns = steps.stages.iter().map(|body| turns_of(body)).fold(0, u64::saturating_add);
+            turns.saturating_mul(steps.step_count())
         }
     };
     body.iter().map(turns).fold(0, u64::saturating_add)
 }
 
-fn list_instrs(program: &HostProgram, body: &[HostInstr], instrs: &mut Table<InstrId, Instr>) {
-    for instr in body {
-        match instr {
-            HostInstr::On(stream, action) => {
-                let (result, kind) = match action {
-                    Action::Compute(compute) => (Some(compute.result), None),
-                    Action::Move(mv) => (Some(mv.target), Some(mv.kind)),
-                    _ => (None, None),
-                };
-                let value =
-                    result.and_then(|buffer| program.buffers.get(buffer)).map(|buffer| buffer.name.clone());
-                instrs.push(Instr { text: format!("{stream}: {action}"), value, kind });
-            }
-            HostInstr::Loop { body, .. } => list_instrs(program, body, instrs),
-        }
+fn list_instrs(program: &HostProgram, instrs: &mut Table<InstrId, Instr>) {
+    for (stream, action) in program.actions() {
+        let (result, kind) = match action {
+            Action::Compute(compute) => (Some(compute.result), None),
+            Action::Move(mv) => (Some(mv.target), Some(mv.kind)),
+            _ => (None, None),
+        };
+        let value = result.and_then(|buffer| program.buffers.get(buffer)).map(|buffer| buffer.name.clone());
+        instrs.push(Instr { text: format!("{stream}: {action}"), value, kind });
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::array::{ArrayType, Gather, Holds};
 use crate::execute::RunError;
-use crate::instantiate::{Buffers, Held, InstantiateError, Steps, Streams, Tasks, instantiate};
+use crate::instantiate::{Buffers, Held, InstantiateError, Streams, Tasks, instantiate};
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::host::{Action, Buffer, BufferId, HostInstr, HostProgram, Role, Verified};
+use shardweave_compiler::host::{Action, At, Buffer, BufferId, HostProgram, Role, Verified};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::IndexSet;
@@ -68,7 +68,7 @@ impl Loaded {
     pub fn new(host: &Verified, streams: Streams, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
         let tasks = instantiate(host, streams).map_err(RunError::from)?;
         let buffers = Buffers::new(host)?;
-        let written = written_buffers(&host.body);
+        let written = written_buffers(host);
         let overwritten = |buffer: BufferId| written.iter().any(|&other| share_bytes(host, buffer, other));
         let mut inputs = Vec::new();
         for (name, buffer) in &host.inputs {
@@ -102,7 +102,7 @@ impl From<InstantiateError> for RunError {
 
 /// A device's piece of a buffer outside any loop.
 fn held(buffers: &Buffers<'_>, buffer: BufferId, device: usize) -> Result<Option<Held>, InstantiateError> {
-    buffers.held(buffer, DeviceId::new(device), &Steps::default())
+    buffers.held(buffer, DeviceId::new(device), &At::outside())
 }
 
 fn feed(
@@ -163,31 +163,23 @@ impl Feed {
 fn constant_bytes(host: &HostProgram) -> usize {
     let (constants, others): (Vec<&Buffer>, Vec<&Buffer>) =
         host.buffers.values().partition(|buffer| buffer.role == Role::Constant);
-    let end = constants.iter().map(|buffer| buffer.offset.saturating_add(buffer.bytes)).max().unwrap_or(0);
+    let end = constants.iter().map(|buffer| buffer.extent().end).max().unwrap_or(0);
     let apart = others.iter().all(|buffer| buffer.bytes == 0 || buffer.offset >= end);
     // A verified buffer lies in the arena, which fits in memory.
     if apart { usize::try_from(end).unwrap_or(0) } else { 0 }
 }
 
 /// The buffers that some instruction writes.
-fn written_buffers(body: &[HostInstr]) -> Vec<BufferId> {
-    let mut written = Vec::new();
-    for instr in body {
-        match instr {
-            HostInstr::On(_, Action::Compute(compute)) => written.push(compute.result),
-            HostInstr::On(_, Action::Move(mv)) => written.push(mv.target),
-            HostInstr::On(..) => {}
-            HostInstr::Loop { body, .. } => written.extend(written_buffers(body)),
-        }
-    }
-    written
+fn written_buffers(host: &HostProgram) -> Vec<BufferId> {
+    let written = host.actions().into_iter().filter_map(|(_, action)| match action {
+        Action::Compute(compute) => Some(compute.result),
+        Action::Move(mv) => Some(mv.target),
+        _ => None,
+    });
+    written.collect()
 }
 
 fn share_bytes(host: &HostProgram, a: BufferId, b: BufferId) -> bool {
-    let range = |id: BufferId| {
-        let buffer = &host.buffers[id];
-        (buffer.offset, buffer.offset.saturating_add(buffer.bytes))
-    };
-    let ((a_start, a_end), (b_start, b_end)) = (range(a), range(b));
-    a == b || (a_start < b_end && b_start < a_end)
+    let [first, second] = [a, b].map(|id| host.buffers[id].extent());
+    a == b || (first.start < second.end && second.start < first.end)
 }

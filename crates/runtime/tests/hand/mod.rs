@@ -3,13 +3,14 @@
 
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{
-    Action, Buffer, BufferId, EventId, HostInstr, HostProgram, Role, StreamId, Verified,
+    Action, Buffer, BufferId, EventId, HostInstr, HostLoop, HostProgram, Role, StreamId, Verified,
 };
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::{Arg, Compute, Move, TensorType};
 use shardweave_compiler::layout::{IndexSet, LayoutScope, Lookup, StepId, Writer, parse_layout, volume};
 use shardweave_compiler::mesh::Mesh;
 use shardweave_compiler::op::{Op, space};
+use shardweave_compiler::placement::Overlap;
 use shardweave_compiler::text::Cursor;
 use shardweave_compiler::transfer::Traffic;
 use shardweave_runtime::execute::{Backend, Record};
@@ -80,7 +81,7 @@ impl Hand {
         let offset = self.program.arena;
         self.program.arena += bytes.next_multiple_of(64);
         self.program.devices = self.program.devices.max(ty.layout.mesh().device_bound());
-        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes })
+        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes, slots: 1 })
     }
 
     /// A buffer that holds an input.
@@ -164,7 +165,9 @@ impl Hand {
     /// A loop of one counter on stream 0.
     pub fn repeat(&mut self, step: usize, count: u64, body: Vec<Action>) {
         let body = body.into_iter().map(|action| HostInstr::On(StreamId::new(0), action)).collect();
-        self.program.body.push(HostInstr::Loop { counters: vec![(StepId::new(step), count)], body });
+        let counters = vec![(StepId::new(step), count)];
+        let steps = HostLoop { counters, overlap: Overlap::None, stages: vec![body] };
+        self.program.body.push(HostInstr::Loop(steps));
     }
 
     /// The program; temporaries are freed.
@@ -174,6 +177,11 @@ impl Hand {
         }
         self.program
     }
+}
+
+/// Waits for an event's last recording.
+pub fn wait(event: EventId) -> Action {
+    Action::Wait { event, back: 0 }
 }
 
 /// Both backends, recording bytes.

@@ -274,8 +274,9 @@ fn elements(program: &Program, id: ValueId, sizes: &Sizes) -> u64 {
 fn instructions(body: &[HostInstr]) -> u64 {
     let counts = body.iter().map(|instr| match instr {
         HostInstr::On(..) => 1,
-        HostInstr::Loop { counters, body } => {
-            counters.iter().fold(instructions(body), |count, (_, steps)| count.saturating_mul(*steps))
+        HostInstr::Loop(steps) => {
+            let once = steps.stages.iter().map(|body| instructions(body)).fold(0, u64::saturating_add);
+            once.saturating_mul(steps.step_count())
         }
     });
     counts.fold(0, u64::saturating_add)

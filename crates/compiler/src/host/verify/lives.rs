@@ -9,7 +9,7 @@
 //! an access is replaced by one that is ordered after it, touches all it touches, and writes if it does.
 
 use super::order::{Order, Stamp};
-use crate::host::{Action, Buffer, BufferId, HostProgram, Role, StreamId};
+use crate::host::{Action, At, Buffer, BufferId, Enqueued, HostProgram, Role};
 use crate::id::Table;
 use crate::instr::verify::{added_axes, groups_meet};
 use crate::instr::{Arg, Compute, Fault, Move, TensorType};
@@ -39,13 +39,20 @@ struct Life<'a> {
     accesses: Vec<Access<'a>>,
 }
 
+/// One place of a buffer.
+#[derive(Default)]
+struct Slot<'a> {
+    alive: Option<Life<'a>>,
+    /// The last free.
+    freed: Option<Stamp>,
+}
+
 /// All buffers at one moment of the walk.
 pub(super) struct Lives<'a> {
     program: &'a HostProgram,
     order: Order,
-    alive: Table<BufferId, Option<Life<'a>>>,
-    /// The last free of each buffer.
-    freed: Table<BufferId, Option<Stamp>>,
+    /// For each buffer its slots.
+    slots: Table<BufferId, Vec<Slot<'a>>>,
     /// For each buffer those that share bytes with it on some device.
     sharing: Table<BufferId, Vec<BufferId>>,
     /// The last instance of every move that communicates.
@@ -56,40 +63,41 @@ impl<'a> Lives<'a> {
     /// Before the first action: arguments, constants and state are there.
     pub fn new(program: &'a HostProgram) -> Result<Lives<'a>, Fault> {
         let sharing = super::shape::sharing(program);
-        let alive: Table<BufferId, Option<Life<'a>>> = program
-            .buffers
-            .values()
-            .map(|buffer| {
+        let is_given = |id: BufferId| program.buffers[id].role.is_given();
+        let slots = program.buffers.iter().map(|(id, buffer)| {
+            let mut slots: Vec<Slot<'a>> = (0..buffer.slots).map(|_| Slot::default()).collect();
+            if is_given(id) {
                 let mut written = Region::new();
                 written.add(buffer.ty.layout.reach(&buffer.ty.sizes(), &[]));
-                let life = || Life { born: Order::start(), written, accesses: Vec::new() };
-                buffer.role.is_given().then(life)
-            })
-            .collect();
-        for (id, others) in sharing.iter() {
-            if let (Some(_), Some(other)) = (&alive[id], others.iter().find(|&&other| alive[other].is_some()))
-            {
+                let alive = Some(Life { born: Order::start(), written, accesses: Vec::new() });
+                slots = vec![Slot { alive, freed: None }];
+            }
+            slots
+        });
+        let slots = slots.collect();
+        for (id, others) in sharing.iter().filter(|(id, _)| is_given(*id)) {
+            if let Some(other) = others.iter().find(|&&other| is_given(other)) {
                 return Err(Fault::new(format!("{id} and {other} are both given and share bytes")));
             }
         }
-        let freed = program.buffers.keys().map(|_| None).collect();
-        let order = Order::new(program.streams, program.events);
-        Ok(Lives { program, order, alive, freed, sharing, moves: Vec::new() })
+        let order = Order::new(program.streams);
+        Ok(Lives { program, order, slots, sharing, moves: Vec::new() })
     }
 
-    /// The next action, at the given steps.
-    pub fn run(&mut self, stream: StreamId, action: &'a Action, steps: &[Range<u64>]) -> Result<(), Fault> {
+    /// The next action.
+    pub fn run(&mut self, enqueued: &Enqueued<'a, '_>) -> Result<(), Fault> {
+        let Enqueued { stream, action, at, .. } = *enqueued;
         let stamp = self.order.next(stream);
         match action {
-            Action::Alloc(id) => self.alloc(*id, stamp),
-            Action::Free(id) => self.free(*id, stamp),
-            Action::Compute(compute) => self.compute(compute, stamp, action, steps),
-            Action::Move(moved) => self.moved(moved, stamp, action, steps),
+            Action::Alloc(id) => self.alloc(*id, stamp, at),
+            Action::Free(id) => self.free(*id, stamp, at),
+            Action::Compute(compute) => self.compute(compute, stamp, action, at),
+            Action::Move(moved) => self.moved(moved, stamp, action, at),
             Action::Record(event) => {
-                self.order.record(stream, *event);
+                self.order.record(stream, *event, at);
                 Ok(())
             }
-            Action::Wait(event) => self.order.wait(stream, *event).ok_or_else(|| {
+            Action::Wait { event, back } => self.order.wait(stream, *event, *back, at).ok_or_else(|| {
                 let reason = "nothing that is enqueued before records it, so";
                 Fault::new(format!(
                     "{stream} waits for {event}, but {reason} every device may wait here for ever"
@@ -101,14 +109,14 @@ impl<'a> Lives<'a> {
     /// After the last action, when all streams are done.
     pub fn end(&self) -> Result<(), Fault> {
         for (id, buffer) in self.program.buffers.iter() {
-            if buffer.role == Role::Temporary && self.alive[id].is_some() {
+            if buffer.role == Role::Temporary && self.slots[id].iter().any(|slot| slot.alive.is_some()) {
                 return Err(Fault::new(format!("{id} is a temporary, but is never freed")));
             }
         }
         for (name, id) in &self.program.outputs {
             let ty = &self.program.buffers[*id].ty;
             let whole = ty.layout.reach(&ty.sizes(), &[]);
-            let life = self.alive[*id].as_ref();
+            let life = self.slots[*id].iter().find_map(|slot| slot.alive.as_ref());
             let life =
                 life.ok_or_else(|| Fault::new(format!("output `{name}` is {id}, which is never allocated")))?;
             if let Some(missing) = life.written.missing(&whole) {
@@ -120,40 +128,54 @@ impl<'a> Lives<'a> {
         Ok(())
     }
 
-    fn alloc(&mut self, id: BufferId, stamp: Stamp) -> Result<(), Fault> {
+    /// The slot of a buffer that is used at a step.
+    fn slot(&mut self, id: BufferId, at: &At) -> &mut Slot<'a> {
+        let slots = &mut self.slots[id];
+        let slot = at.slot(slots.len() as u64);
+        &mut slots[slot as usize]
+    }
+
+    fn alloc(&mut self, id: BufferId, stamp: Stamp, at: &At) -> Result<(), Fault> {
         if self.program.buffers[id].role.is_given() {
             return Err(Fault::new(format!(
                 "{id} is {}, it is there already",
                 self.program.buffers[id].role.name()
             )));
         }
-        if self.alive[id].is_some() {
+        let slot = self.slot(id, at);
+        if slot.alive.is_some() {
             return Err(Fault::new(format!("{id} is allocated twice")));
         }
-        for &other in self.sharing[id].iter().chain([&id]) {
-            if self.alive[other].is_some() {
-                let device = self.shared_device(id, other);
-                return Err(
-                    Fault::new(format!("{id} and {other} share bytes while both are in use")).on(device)
-                );
-            }
-            if let Some(freed) = self.freed[other].filter(|&freed| !self.order.is_before(freed, stamp.stream))
-            {
-                let reason =
-                    format!("{id} takes bytes of {other}, whose free on {} may come later", freed.stream);
-                return Err(Fault::new(reason).on(self.shared_device(id, other)));
+        let own = slot.freed.map(|freed| (id, freed));
+        let mut before: Vec<(BufferId, Stamp)> = own.into_iter().collect();
+        for &other in &self.sharing[id] {
+            for slot in &self.slots[other] {
+                if slot.alive.is_some() {
+                    let device = self.shared_device(id, other);
+                    let reason = format!("{id} and {other} share bytes while both are in use");
+                    return Err(Fault::new(reason).on(device));
+                }
+                before.extend(slot.freed.map(|freed| (other, freed)));
             }
         }
-        self.alive[id] = Some(Life { born: stamp, written: Region::new(), accesses: Vec::new() });
+        if let Some((other, freed)) =
+            before.into_iter().find(|(_, freed)| !self.order.is_before(*freed, stamp.stream))
+        {
+            let reason =
+                format!("{id} takes bytes of {other}, whose free on {} may come later", freed.stream);
+            return Err(Fault::new(reason).on(self.shared_device(id, other)));
+        }
+        let life = Life { born: stamp, written: Region::new(), accesses: Vec::new() };
+        self.slot(id, at).alive = Some(life);
         Ok(())
     }
 
-    fn free(&mut self, id: BufferId, stamp: Stamp) -> Result<(), Fault> {
+    fn free(&mut self, id: BufferId, stamp: Stamp, at: &At) -> Result<(), Fault> {
         let role = self.program.buffers[id].role;
         if role != Role::Temporary {
             return Err(Fault::new(format!("{id} is freed, but is {}", role.name())));
         }
-        let life = self.alive[id].take().ok_or_else(|| self.not_alive(id))?;
+        let life = self.slot(id, at).alive.take().ok_or_else(|| self.not_alive(id))?;
         if !self.order.is_before(life.born, stamp.stream) {
             return Err(Fault::new(format!(
                 "{id} may be freed before it is allocated on {}",
@@ -164,7 +186,7 @@ impl<'a> Lives<'a> {
             let who = format!("`{}: {}`", open.stamp.stream, open.action);
             return Err(Fault::new(format!("{id} may be freed while {who} still uses it")));
         }
-        self.freed[id] = Some(stamp);
+        self.slot(id, at).freed = Some(stamp);
         Ok(())
     }
 
@@ -173,7 +195,7 @@ impl<'a> Lives<'a> {
         compute: &Compute<BufferId>,
         stamp: Stamp,
         action: &'a Action,
-        steps: &[Range<u64>],
+        at: &At,
     ) -> Result<(), Fault> {
         let operands = compute.operands.iter().filter_map(|operand| match operand {
             Arg::Value(id) => Some((*id, Use::Read)),
@@ -181,9 +203,9 @@ impl<'a> Lives<'a> {
         });
         for (id, kind) in operands.chain([(compute.result, Use::Write)]) {
             let ty = &self.program.buffers[id].ty;
-            let elements = ty.layout.reach(&ty.sizes(), steps);
+            let elements = ty.layout.reach(&ty.sizes(), at.ranges());
             let written = if kind == Use::Write { elements.clone() } else { Vec::new() };
-            self.access(id, Access { kind, stamp, action, elements }, written, steps)?;
+            self.access(id, Access { kind, stamp, action, elements }, written, at)?;
         }
         Ok(())
     }
@@ -193,18 +215,18 @@ impl<'a> Lives<'a> {
         moved: &'a Move<BufferId>,
         stamp: Stamp,
         action: &'a Action,
-        steps: &[Range<u64>],
+        at: &At,
     ) -> Result<(), Fault> {
         let [source, target] = [moved.source, moved.target].map(|id| &self.program.buffers[id].ty);
         let sizes = source.sizes();
-        let whole = target.layout.reach(&sizes, steps);
-        let both = box_intersection(&source.layout.reach(&sizes, steps), &whole);
+        let whole = target.layout.reach(&sizes, at.ranges());
+        let both = box_intersection(&source.layout.reach(&sizes, at.ranges()), &whole);
         // Where an axis becomes partial, all but its first devices fill their piece with the identity.
         let filled = !added_axes(&source.layout, &target.layout).is_empty();
         let touched = if filled { whole } else { both.clone() };
         let access = |kind, elements| Access { kind, stamp, action, elements };
-        self.access(moved.source, access(Use::Read, both.clone()), Vec::new(), steps)?;
-        self.access(moved.target, access(Use::Write, touched), both, steps)?;
+        self.access(moved.source, access(Use::Read, both.clone()), Vec::new(), at)?;
+        self.access(moved.target, access(Use::Write, touched), both, at)?;
         if moved.kind.communicates() { self.meet(moved, stamp, action) } else { Ok(()) }
     }
 
@@ -214,10 +236,10 @@ impl<'a> Lives<'a> {
         id: BufferId,
         new: Access<'a>,
         written: Vec<IndexSet>,
-        steps: &[Range<u64>],
+        at: &At,
     ) -> Result<(), Fault> {
-        let Some(mut life) = self.alive[id].take() else { return Err(self.not_alive(id)) };
-        let checked = self.compare(id, &life, &new, steps);
+        let Some(mut life) = self.slot(id, at).alive.take() else { return Err(self.not_alive(id)) };
+        let checked = self.compare(id, &life, &new, at.ranges());
         if new.kind == Use::Write {
             life.written.add(written);
         }
@@ -228,7 +250,7 @@ impl<'a> Lives<'a> {
             !(after && strong && covers)
         });
         life.accesses.push(new);
-        self.alive[id] = Some(life);
+        self.slot(id, at).alive = Some(life);
         checked
     }
 
@@ -302,9 +324,9 @@ impl<'a> Lives<'a> {
     }
 
     fn not_alive(&self, id: BufferId) -> Fault {
-        match self.freed[id] {
-            Some(_) => Fault::new(format!("{id} is used after it is freed")),
-            None => Fault::new(format!("{id} is used before it is allocated")),
+        match self.slots[id].iter().any(|slot| slot.freed.is_some()) {
+            true => Fault::new(format!("{id} is used after it is freed")),
+            false => Fault::new(format!("{id} is used before it is allocated")),
         }
     }
 

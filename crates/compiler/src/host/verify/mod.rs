@@ -3,7 +3,7 @@
 //! * [`shape`]: each instruction by itself, and the places of the buffers.
 //! * [`order`]: which instruction is done before which, whatever the timing: vector clocks over streams
 //!   and events.
-//! * [`lives`]: the program is walked in the order in which it is enqueued ([`unroll`]), and every
+//! * [`lives`]: the program is walked in the order in which it is [enqueued](super::enqueue), and every
 //!   access of a buffer is compared with those before it.
 //!
 //! **Why devices need not be looked at one by one.** All devices run one text, and at one step they
@@ -38,17 +38,16 @@
 mod lives;
 mod order;
 mod shape;
-mod unroll;
 
-use super::{Action, HostProgram};
+use super::{HostProgram, Walk, enqueue};
 use crate::instr::Fault;
 
 /// Proves the invariants of the host form, or tells where they break.
 pub fn verify(program: &HostProgram) -> Result<(), Fault> {
     shape::check(program)?;
     let mut lives = lives::Lives::new(program)?;
-    unroll::unroll(&program.body, &mut |stream, action: &Action, steps| {
-        lives.run(stream, action, steps).map_err(|fault| fault.at(format!("{stream}: {action}")))
+    enqueue(&program.body, Walk::Ends, &mut |enqueued| {
+        lives.run(enqueued).map_err(|fault| fault.at(format!("{}: {}", enqueued.stream, enqueued.action)))
     })?;
     lives.end()
 }

@@ -10,7 +10,7 @@
 //!   s1: wait e0         s1 knows [3, 1]     so all of s0 up to here is done before what follows on s1
 //! ```
 
-use crate::host::{EventId, StreamId};
+use crate::host::{At, EventId, Recorded, Recordings, StreamId};
 use crate::id::{Id, Table};
 
 /// An action of a stream: the `time`th.
@@ -26,17 +26,14 @@ type Clock = Table<StreamId, u64>;
 /// What every stream knows of all streams.
 pub(super) struct Order {
     clocks: Table<StreamId, Clock>,
-    events: Table<EventId, Option<Clock>>,
+    events: Recordings<Clock>,
 }
 
 impl Order {
     /// Before anything is enqueued.
-    pub fn new(streams: usize, events: usize) -> Order {
+    pub fn new(streams: usize) -> Order {
         let clock: Clock = (0..streams).map(|_| 0).collect();
-        Order {
-            clocks: (0..streams).map(|_| clock.clone()).collect(),
-            events: (0..events).map(|_| None).collect(),
-        }
+        Order { clocks: (0..streams).map(|_| clock.clone()).collect(), events: Recordings::new() }
     }
 
     /// The next action of a stream.
@@ -51,13 +48,17 @@ impl Order {
     }
 
     /// The stream records an event.
-    pub fn record(&mut self, stream: StreamId, event: EventId) {
-        self.events[event] = Some(self.clocks[stream].clone());
+    pub fn record(&mut self, stream: StreamId, event: EventId, at: &At) {
+        self.events.record(event, at, self.clocks[stream].clone());
     }
 
-    /// The stream waits for the last recording of an event; `None` if there is none.
-    pub fn wait(&mut self, stream: StreamId, event: EventId) -> Option<()> {
-        let recorded = self.events[event].as_ref()?;
+    /// The stream waits for a recording of an event; `None` if it can never find one.
+    pub fn wait(&mut self, stream: StreamId, event: EventId, back: u64, at: &At) -> Option<()> {
+        let recorded = match self.events.wait(event, back, at) {
+            Recorded::There(clock) => clock,
+            Recorded::NotYet => return Some(()),
+            Recorded::Never => return None,
+        };
         let clock = &mut self.clocks[stream];
         for (of, time) in recorded.iter() {
             clock[of] = clock[of].max(*time);
@@ -79,14 +80,14 @@ mod tests {
     fn knowledge_travels_with_events() {
         let [a, b, c] = [0, 1, 2].map(StreamId::new);
         let [first, second] = [0, 1].map(EventId::new);
-        let mut order = Order::new(3, 2);
+        let (mut order, at) = (Order::new(3), At::outside());
         let early = order.next(a);
-        order.record(a, first);
+        order.record(a, first, &at);
         let late = order.next(a);
-        assert_eq!(order.wait(c, second), None);
-        assert_eq!(order.wait(b, first), Some(()));
-        order.record(b, second);
-        assert_eq!(order.wait(c, second), Some(()));
+        assert_eq!(order.wait(c, second, 0, &at), None);
+        assert_eq!(order.wait(b, first, 0, &at), Some(()));
+        order.record(b, second, &at);
+        assert_eq!(order.wait(c, second, 0, &at), Some(()));
         assert!(order.is_before(early, c) && !order.is_before(late, c));
         assert!(order.is_before(Order::start(), c));
     }

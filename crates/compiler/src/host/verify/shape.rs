@@ -1,7 +1,9 @@
 //! What must hold of a program before its order matters: ids, types, computations and moves by
 //! themselves, the places of buffers.
 
-use crate::host::{ALIGN, Action, Buffer, BufferId, EventId, HostInstr, HostProgram, MeshPairs, Role};
+use crate::host::{
+    ALIGN, Action, Buffer, BufferId, EventId, HostInstr, HostLoop, HostProgram, MeshPairs, Recordings, Role,
+};
 use crate::id::{Id, Table};
 use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
 use crate::instr::{Arg, Fault, TensorType};
@@ -13,6 +15,15 @@ const MOST_STREAMS: usize = 64;
 /// More events than any program needs.
 const MOST_EVENTS: usize = 1 << 16;
 
+/// More slots than any buffer needs.
+const MOST_SLOTS: u64 = 16;
+
+/// More stages than any pipeline needs.
+const MOST_STAGES: usize = 16;
+
+/// A longer pipeline is not walked step by step.
+const MOST_PIPELINED_STEPS: u64 = 1 << 12;
+
 /// Checks every buffer and every instruction by itself.
 pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
     check_meshes(program.meshes())?;
@@ -23,14 +34,14 @@ pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
         check_place(program, id, buffer)?;
     }
     let mut counters = Vec::new();
-    Shape { program }.block(&program.body, &mut counters)?;
+    Shape { program }.block(&program.body, &mut counters, Around::Nothing)?;
     check_ends(program)
 }
 
 /// For each buffer, those that share bytes with it on some device.
 pub(super) fn sharing(program: &HostProgram) -> Table<BufferId, Vec<BufferId>> {
     let meshes = MeshPairs::new(&program.buffers);
-    let end = |id: BufferId| program.buffers[id].offset.saturating_add(program.buffers[id].bytes);
+    let end = |id: BufferId| program.buffers[id].extent().end;
     let mut by_offset: Vec<BufferId> =
         program.buffers.iter().filter(|(_, buffer)| buffer.bytes > 0).map(|(id, _)| id).collect();
     by_offset.sort_by_key(|&id| (program.buffers[id].offset, id));
@@ -58,7 +69,12 @@ fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(
     if !buffer.offset.is_multiple_of(ALIGN) {
         return Err(Fault::new(format!("{id} starts at {}, which is no multiple of {ALIGN}", buffer.offset)));
     }
-    let end = buffer.offset.checked_add(buffer.bytes);
+    match buffer.slots {
+        1 => {}
+        2..=MOST_SLOTS if buffer.role == Role::Temporary && buffer.bytes.is_multiple_of(ALIGN) => {}
+        slots => return Err(Fault::new(format!("{id} cannot have {slots} slots"))),
+    }
+    let end = buffer.bytes.checked_mul(buffer.slots).and_then(|bytes| buffer.offset.checked_add(bytes));
     if end.is_none_or(|end| end > program.arena) {
         return Err(Fault::new(format!("{id} reaches beyond the arena of {} bytes", program.arena)));
     }
@@ -101,25 +117,62 @@ fn of_buffer(id: BufferId, fault: Fault) -> Fault {
     Fault { reason: format!("{id}: {}", fault.reason), ..fault }
 }
 
+/// The loop around an action.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    /// None.
+    Nothing,
+    /// One whose steps follow each other.
+    Steps,
+    /// A pipeline.
+    Pipeline,
+}
+
+impl Around {
+    /// What is around the actions of a loop that stands here.
+    fn inside(self, steps: &HostLoop) -> Result<Around, Fault> {
+        if !(1..=MOST_STAGES).contains(&steps.stages.len()) {
+            return Err(Fault::new(format!("a loop of {} stages", steps.stages.len())));
+        }
+        match (self, steps.is_pipeline()) {
+            (_, false) => Ok(Around::Steps),
+            (Around::Nothing, true) if steps.step_count() <= MOST_PIPELINED_STEPS => Ok(Around::Pipeline),
+            (Around::Nothing, true) => {
+                let count = steps.step_count();
+                Err(Fault::new(format!("a pipeline of {count} steps, more than {MOST_PIPELINED_STEPS}")))
+            }
+            (_, true) => Err(Fault::new("a pipeline inside another loop")),
+        }
+    }
+}
+
 struct Shape<'a> {
     program: &'a HostProgram,
 }
 
 impl<'a> Shape<'a> {
-    fn block(&self, body: &[HostInstr], counters: &mut Vec<(StepId, u64)>) -> Result<(), Fault> {
+    fn block(
+        &self,
+        body: &[HostInstr],
+        counters: &mut Vec<(StepId, u64)>,
+        around: Around,
+    ) -> Result<(), Fault> {
         for instr in body {
             match instr {
                 HostInstr::On(stream, action) => {
                     let known = stream.index() < self.program.streams;
                     let known =
                         known.then_some(()).ok_or_else(|| Fault::new(format!("there is no {stream}")));
-                    let checked = known.and_then(|()| self.action(action, counters));
+                    let checked = known.and_then(|()| self.action(action, counters, around));
                     checked.map_err(|fault| fault.at(format!("{stream}: {action}")))?;
                 }
-                HostInstr::Loop { counters: own, body } => {
+                HostInstr::Loop(steps) => {
                     let outside = counters.len();
-                    enter_loop(counters, own)?;
-                    self.block(body, counters)?;
+                    enter_loop(counters, &steps.counters)?;
+                    let inside = around.inside(steps)?;
+                    for body in &steps.stages {
+                        self.block(body, counters, inside)?;
+                    }
                     counters.truncate(outside);
                 }
             }
@@ -127,10 +180,18 @@ impl<'a> Shape<'a> {
         Ok(())
     }
 
-    fn action(&self, action: &Action, counters: &[(StepId, u64)]) -> Result<(), Fault> {
+    fn action(&self, action: &Action, counters: &[(StepId, u64)], around: Around) -> Result<(), Fault> {
         match action {
-            Action::Alloc(id) | Action::Free(id) => self.ty(*id, counters).map(|_| ()),
-            Action::Record(event) | Action::Wait(event) => self.event(*event),
+            Action::Alloc(id) | Action::Free(id) => {
+                self.ty(*id, counters)?;
+                match (self.program.buffers[*id].slots, around) {
+                    (1, _) | (_, Around::Pipeline) => Ok(()),
+                    _ => Err(Fault::new(format!("{id} has slots, but lives outside a pipeline"))),
+                }
+            }
+            Action::Record(event) => self.event(*event),
+            Action::Wait { event, back } if *back <= Recordings::<()>::MOST_BACK => self.event(*event),
+            Action::Wait { .. } => Err(Fault::new("it looks back further than any pipeline needs")),
             Action::Compute(compute) => {
                 let mut operands = Vec::new();
                 for operand in &compute.operands {

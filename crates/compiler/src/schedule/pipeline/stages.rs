@@ -1,0 +1,190 @@
+//! Which action of a loop has which stream and which stage.
+//!
+//! State: for each action its stream and its stage. Invariant: of two actions of one step that must keep
+//! their order, the later one is in a later stage, or in the same stage and on the same stream; so each
+//! stream runs what is enqueued on it without ever waiting for something enqueued after it. A buffer has
+//! a slot for each stage from its first use to its last: with two, a step is fetched while the one before
+//! it is computed with, and no further ahead.
+//!
+//! All communication has one stream, so the members of every group meet in one order.
+
+use super::{COMMUNICATION, COMPUTE};
+use crate::host::{Action, BufferId, HostInstr, HostLoop, StreamId};
+use crate::instr::Arg;
+use crate::placement::Overlap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pipelines of more steps are not made: so many are walked one by one to be proved.
+const MOST_STEPS: u64 = 1 << 12;
+
+/// What becomes of a loop.
+pub(super) struct Staged {
+    pub pipeline: HostLoop,
+    /// The slots of the buffers that live in it.
+    pub slots: BTreeMap<BufferId, u64>,
+}
+
+/// An action that touches buffers, as it stands in the body.
+struct Actor<'a> {
+    action: &'a Action,
+    stream: StreamId,
+    stage: usize,
+}
+
+/// The loop in stages; `None` if nothing in it can overlap.
+pub(super) fn in_stages(steps: &HostLoop) -> Option<Staged> {
+    let ([body], 2..=MOST_STEPS) = (&steps.stages[..], steps.step_count()) else { return None };
+    if steps.overlap == Overlap::None {
+        return None;
+    }
+    let mut actors: Vec<Actor<'_>> = Vec::new();
+    let mut own: BTreeSet<BufferId> = BTreeSet::new();
+    for instr in body {
+        match instr {
+            HostInstr::Loop(_) => return None,
+            HostInstr::On(_, Action::Alloc(id)) => {
+                own.insert(*id);
+            }
+            HostInstr::On(_, Action::Free(_) | Action::Record(_) | Action::Wait { .. }) => {}
+            HostInstr::On(stream, action) => actors.push(Actor { action, stream: *stream, stage: 0 }),
+        }
+    }
+    assign_streams(&mut actors);
+    assign_stages(&mut actors);
+    let last = actors.iter().map(|actor| actor.stage).max()?;
+    if last == 0 || carries(&actors, &own) {
+        return None;
+    }
+    let lives = uses(&actors, &own);
+    let slots = lives.iter().map(|(&id, &(first, last))| {
+        let under_way = actors[last].stage - actors[first].stage;
+        (id, (under_way as u64 + 1).min(steps.step_count()))
+    });
+    let pipeline = HostLoop { stages: staged(&actors, &lives, last), ..steps.clone() };
+    Some(Staged { slots: slots.collect(), pipeline })
+}
+
+/// What communicates has a stream, what computes has one; a copy goes along with the communication that
+/// it comes from or leads to.
+fn assign_streams(actors: &mut [Actor<'_>]) {
+    for actor in actors.iter_mut() {
+        let communicates = matches!(actor.action, Action::Move(moved) if moved.kind.communicates());
+        actor.stream = if communicates { COMMUNICATION } else { COMPUTE };
+    }
+    let is_copy = |actor: &Actor<'_>| matches!(actor.action, Action::Move(m) if !m.kind.communicates());
+    for at in 0..actors.len() {
+        let (before, after) = (&actors[..at], &actors[at + 1..]);
+        let this = &actors[at];
+        let comes_from =
+            before.iter().rev().find(|other| reads(this.action).any(|id| writes(other.action, id)));
+        let leads_to =
+            |actor: &Actor<'_>| written(this.action).is_some_and(|id| reads(actor.action).any(|r| r == id));
+        let mut leads = after.iter().filter(|actor| leads_to(actor)).peekable();
+        let from_communication = comes_from.is_some_and(|other| other.stream == COMMUNICATION);
+        let from_outside = comes_from.is_none();
+        let leads_on = leads.peek().is_some();
+        let to_communication = leads.all(|actor| actor.stream == COMMUNICATION);
+        let along = (from_communication || from_outside && leads_on) && to_communication;
+        if is_copy(this) && along {
+            actors[at].stream = COMMUNICATION;
+        }
+    }
+}
+
+/// As early as the order of one step allows; another stream is another stage.
+fn assign_stages(actors: &mut [Actor<'_>]) {
+    for at in 0..actors.len() {
+        let (before, rest) = actors.split_at_mut(at);
+        let this = &mut rest[0];
+        let after = before.iter().filter(|other| conflict(other.action, this.action));
+        let stages = after.map(|other| other.stage + usize::from(other.stream != this.stream));
+        this.stage = stages.max().unwrap_or(0);
+    }
+}
+
+/// Whether a step may need what another one left in a buffer from outside: such steps follow each other.
+fn carries(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> bool {
+    let written: BTreeSet<BufferId> = actors.iter().filter_map(|actor| written(actor.action)).collect();
+    written.difference(own).any(|&id| {
+        let touching = actors.iter().filter(|actor| touches(actor.action, id));
+        let places: BTreeSet<(usize, StreamId)> = touching.map(|actor| (actor.stage, actor.stream)).collect();
+        places.len() > 1 && actors.iter().any(|actor| reads(actor.action).any(|read| read == id))
+    })
+}
+
+/// For each buffer of the loop the first and the last action that use it, stage after stage.
+type Uses = BTreeMap<BufferId, (usize, usize)>;
+
+fn by_stage(actors: &[Actor<'_>]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..actors.len()).collect();
+    order.sort_by_key(|&at| actors[at].stage);
+    order
+}
+
+fn uses(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> Uses {
+    let mut uses = Uses::new();
+    for at in by_stage(actors) {
+        for &id in own.iter().filter(|&&id| touches(actors[at].action, id)) {
+            uses.entry(id).and_modify(|(_, last)| *last = at).or_insert((at, at));
+        }
+    }
+    uses
+}
+
+/// The actions stage after stage, each buffer allocated before its first use and freed after its last.
+fn staged(actors: &[Actor<'_>], uses: &Uses, last: usize) -> Vec<Vec<HostInstr>> {
+    let mut stages = vec![Vec::new(); last + 1];
+    for at in by_stage(actors) {
+        let Actor { action, stream, stage } = actors[at];
+        let on = |action: Action| HostInstr::On(stream, action);
+        let begins = uses.iter().filter(|(_, (first, _))| *first == at);
+        let ends = uses.iter().filter(|(_, (_, last))| *last == at);
+        stages[stage].extend(begins.map(|(&id, _)| on(Action::Alloc(id))));
+        stages[stage].push(on(action.clone()));
+        stages[stage].extend(ends.map(|(&id, _)| on(Action::Free(id))));
+    }
+    stages
+}
+
+/// Whether two actions of one step must keep their order.
+pub(super) fn conflict(a: &Action, b: &Action) -> bool {
+    let one_way = |a: &Action, b: &Action| written(a).is_some_and(|id| touches(b, id));
+    let bounds = |a: &Action, b: &Action| match a {
+        Action::Alloc(id) | Action::Free(id) => touches(b, *id),
+        _ => false,
+    };
+    one_way(a, b) || one_way(b, a) || bounds(a, b) || bounds(b, a)
+}
+
+fn touches(action: &Action, id: BufferId) -> bool {
+    let ends = matches!(action, Action::Alloc(own) | Action::Free(own) if *own == id);
+    ends || writes(action, id) || reads(action).any(|read| read == id)
+}
+
+fn writes(action: &Action, id: BufferId) -> bool {
+    written(action) == Some(id)
+}
+
+fn written(action: &Action) -> Option<BufferId> {
+    match action {
+        Action::Compute(compute) => Some(compute.result),
+        Action::Move(moved) => Some(moved.target),
+        _ => None,
+    }
+}
+
+fn reads(action: &Action) -> impl Iterator<Item = BufferId> {
+    let operands = match action {
+        Action::Compute(compute) => &compute.operands[..],
+        _ => &[],
+    };
+    let values = operands.iter().filter_map(|operand| match operand {
+        Arg::Value(id) => Some(*id),
+        Arg::Number(_) => None,
+    });
+    let source = match action {
+        Action::Move(moved) => Some(moved.source),
+        _ => None,
+    };
+    values.chain(source)
+}
