@@ -167,7 +167,7 @@ impl<V> Enqueue<'_, V> {
                     self.at.turn = outside;
                 }
             }
-            place += instr.len();
+            place += instr.action_count();
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl<V> Enqueue<'_, V> {
                             steps.at_step(step).for_each(|(id, at)| self.at.set(id, at..at + 1));
                             self.block(body, place, total)?;
                         }
-                        place += body.iter().map(HostInstr::len).sum::<usize>();
+                        place += body.iter().map(HostInstr::action_count).sum::<usize>();
                     }
                 }
                 Ok(())

@@ -183,10 +183,10 @@ pub enum HostInstr {
 
 impl HostInstr {
     /// How many actions the text has.
-    pub fn len(&self) -> usize {
+    pub fn action_count(&self) -> usize {
         match self {
             HostInstr::On(..) => 1,
-            HostInstr::Loop(steps) => steps.stages.iter().flatten().map(HostInstr::len).sum(),
+            HostInstr::Loop(steps) => steps.stages.iter().flatten().map(HostInstr::action_count).sum(),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn lives(program: &HostProgram) -> Table<BufferId, Life> {
 /// A block that starts at an action of the text.
 fn block(program: &HostProgram, body: &[HostInstr], mut at: usize, lives: &mut Table<BufferId, Life>) {
     for instr in body {
-        let end = at + instr.len();
+        let end = at + instr.action_count();
         match instr {
             HostInstr::On(_, Action::Alloc(id)) => lives[*id].start = at,
             HostInstr::On(_, Action::Free(id)) => lives[*id].end = at,
@@ -39,7 +39,7 @@ fn block(program: &HostProgram, body: &[HostInstr], mut at: usize, lives: &mut T
                 let mut place = at;
                 for body in &steps.stages {
                     block(program, body, place, lives);
-                    place += body.iter().map(HostInstr::len).sum::<usize>();
+                    place += body.iter().map(HostInstr::action_count).sum::<usize>();
                 }
                 if steps.is_pipeline() {
                     for id in shared(program, steps.stages.iter().flatten()) {

@@ -8,10 +8,8 @@
 //! Each later pass makes it faster or smaller and keeps it right. The verifier proves the last program;
 //! one that fails is a bug of a pass, which is then looked for and named. It never runs.
 //!
-//! The order of the passes: what cuts work into steps comes before what says how the steps overlap,
-//! that before what puts them on streams, that before the events between streams; places come last,
-//! because only then it is known which buffers are alive at once. Passes yet to come stand between
-//! translating and `buffers`: chunk, choose the overlap, assign streams, events.
+//! `pipeline` puts communication on a stream of its own where steps overlap, with the events between;
+//! places come last, because only then it is known which buffers are alive at once.
 
 mod pipeline;
 mod translate;
