@@ -111,7 +111,12 @@ fn broken_host_programs_are_refused() {
         ("staged", "wait e3 back 2", "wait e3 back 3", "whose free on s0 may come later"),
         ("staged", "    s1: wait e3 back 2\n", "", "whose free on s0 may come later"),
         ("staged", "bytes 64, slots 2\n  b5", "bytes 64\n  b5", "b4 is allocated twice"),
-        ("staged", "bytes 64, slots 2\n  b5", "bytes 64, slots 3\n  b5", "b5 and b4 share bytes"),
+        (
+            "staged",
+            "bytes 64, slots 2\n  b5",
+            "bytes 64, slots 3\n  b5",
+            "b4 takes bytes of b5, whose free on s0 may come later",
+        ),
         ("staged", "bytes 64, slots 2\n  b5", "bytes 64, slots 0\n  b5", "b4 cannot have 0 slots"),
         (
             "staged",

@@ -44,7 +44,7 @@ mod verify;
 
 pub use crate::instr::Fault;
 pub use enqueue::{At, Enqueued, Recorded, Recordings, Turn, Walk, enqueue};
-pub use meshes::MeshPairs;
+pub use meshes::{MeshId, MeshPairs};
 pub use parse::parse_host;
 pub use verified::Verified;
 pub use verify::verify;

@@ -19,13 +19,14 @@ use crate::id::{Id, Table};
 use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
 use crate::instr::{Arg, Compute, Fault, Move, TensorType};
 use crate::layout::{Region, StepId, box_intersection};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Checks every invariant of a local program.
 pub fn verify(program: &LocalProgram) -> Result<(), Fault> {
     check_meshes(program.meshes())?;
     let states = program.values.keys().map(|_| State::Unknown).collect();
-    let mut checker = Checker { program, states, counters: Vec::new() };
+    let mut checker = Checker { program, states, defined: Vec::new(), counters: Vec::new() };
     checker.block(&program.body)?;
     if let Some(id) = program.values.keys().find(|&id| checker.states[id] == State::Unknown) {
         return Err(Fault::new(format!("{id} is never defined")));
@@ -51,6 +52,8 @@ enum State {
 struct Checker<'a> {
     program: &'a LocalProgram,
     states: Table<LocalId, State>,
+    /// The values that instructions have given so far, in order.
+    defined: Vec<LocalId>,
     counters: Vec<(StepId, u64)>,
 }
 
@@ -134,10 +137,10 @@ impl<'a> Checker<'a> {
             self.states[id] = State::Filled { outside, written: [Region::new(), Region::new()] };
         }
         enter_loop(&mut self.counters, &steps.counters)?;
-        let before: Vec<LocalId> = self.unknown();
+        let before = self.defined.len();
         self.block(&steps.body)?;
         self.counters.truncate(outside);
-        for id in before {
+        for &id in &self.defined[before..] {
             if self.states[id] == State::Defined {
                 self.states[id] = State::Ended;
             }
@@ -161,8 +164,9 @@ impl<'a> Checker<'a> {
     }
 
     fn outputs(&self) -> Result<(), Fault> {
-        for (at, (name, id)) in self.program.outputs.iter().enumerate() {
-            if self.program.outputs[..at].iter().any(|(before, _)| before == name) {
+        let mut names = BTreeSet::new();
+        for (name, id) in &self.program.outputs {
+            if !names.insert(name) {
                 return Err(Fault::new(format!("output `{name}` stands twice")));
             }
             self.value(*id)?;
@@ -171,11 +175,6 @@ impl<'a> Checker<'a> {
             }
         }
         Ok(())
-    }
-
-    fn unknown(&self) -> Vec<LocalId> {
-        let unknown = self.states.iter().filter(|(_, state)| **state == State::Unknown);
-        unknown.map(|(id, _)| id).collect()
     }
 
     fn value(&self, id: LocalId) -> Result<&'a LocalValue, Fault> {
@@ -198,6 +197,7 @@ impl<'a> Checker<'a> {
             return Err(Fault::new(format!("{id} is defined twice")));
         }
         self.states[id] = State::Defined;
+        self.defined.push(id);
         check_type(&value.ty, &self.counters)
             .map_err(|fault| Fault { reason: format!("{id}: {}", fault.reason), ..fault })
     }

@@ -18,6 +18,7 @@ use crate::diagnostic::Span;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::program::ValueId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How the operation that produces a value runs its communication beside its computation.
@@ -107,9 +108,9 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// What is written for a value.
-    pub fn entry(&self, value: ValueId) -> Option<&Entry> {
-        self.entries.iter().find(|e| e.value == value)
+    /// What is written for each value.
+    pub fn by_value(&self) -> BTreeMap<ValueId, &Entry> {
+        self.entries.iter().map(|entry| (entry.value, entry)).collect()
     }
 
     /// The meshes on which values live: that of values that name no other, then that of each line.

@@ -3,7 +3,7 @@
 //! Layouts of values are all decided here. A value that was moved for one operation stays at hand for
 //! those after it, so three operations that need the same gathered input gather it once.
 
-use super::origin::Origin;
+use super::origin::{Origin, given_ancestors};
 use super::reason::{alternative, conflict, over_text};
 use super::ways::{Question, Way};
 use super::weigh::Weighed;
@@ -15,10 +15,11 @@ use crate::instr::Kind;
 use crate::layout::{Factor, Layout, Steps};
 use crate::mesh::Mesh;
 use crate::op::{Op, Space};
-use crate::placement::{Communication, Overlap, Placement};
+use crate::placement::{Communication, Entry, Overlap, Placement};
 use crate::program::{Operand, Program, Sizes, ValueId};
 use crate::report::{Alternative, Subject};
 use crate::reshard::route;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An operation runs in at most so many steps, all its streams together: every step is an entry of
@@ -40,9 +41,11 @@ pub(super) fn run(
     let mut choose = Choose {
         program,
         placement,
+        entries: placement.map(Placement::by_value).unwrap_or_default(),
         sizes,
         cost,
         home: home.clone(),
+        ancestors: given_ancestors(&values),
         at_hand: values.values().map(|v| v.iter().map(|v| v.layout.clone()).collect()).collect(),
         errors: Diagnostics::new(),
         alternatives: Vec::new(),
@@ -63,9 +66,11 @@ pub(super) fn run(
 struct Choose<'a> {
     program: &'a Program,
     placement: Option<&'a Placement>,
+    entries: BTreeMap<ValueId, &'a Entry>,
     sizes: &'a Sizes,
     cost: &'a Cost,
     home: Arc<Mesh>,
+    ancestors: Table<ValueId, ValueId>,
     at_hand: Table<ValueId, Vec<Layout>>,
     errors: Diagnostics,
     alternatives: Vec<Alternative>,
@@ -96,7 +101,7 @@ impl Choose<'_> {
             None => question.best(self.sizes, self.cost),
         };
         let steps = best.way.over.step_count(&question.space_sizes());
-        let conflict = conflict(&question, &best.way.over, values);
+        let conflict = conflict(&question, &best.way.over, values, &self.ancestors);
         let told = self.told(&question, &placed.origin, &best, &others);
         let because = self.because(value, &apply.op, &space, &best, conflict.as_deref());
         let allowed = self.placement.map_or(Communication::Anywhere, |placement| placement.communication);
@@ -116,7 +121,7 @@ impl Choose<'_> {
                 self.at_hand[operand].push(leg.target.clone());
             }
         }
-        let via = self.placement.and_then(|placement| placement.entry(value)?.via);
+        let via = self.entries.get(&value).and_then(|entry| entry.via);
         Some(OpPlan {
             over: best.way.over,
             carriers: best.way.carriers,
@@ -177,7 +182,7 @@ impl Choose<'_> {
 
     fn refuse_steps(&mut self, value: ValueId, steps: u64) {
         let v = &self.program.values[value];
-        let place = self.placement.and_then(|placement| Some(placement.entry(value)?.span));
+        let place = self.entries.get(&value).map(|entry| entry.span);
         let name = quote(&v.name);
         let message = format!("the streams of {name} make {steps} steps together, more than {MOST_STEPS}");
         self.errors.push(
@@ -194,7 +199,7 @@ impl Choose<'_> {
             Operand::Number(_) => None,
         });
         let of_result = [(value, Subject::Summary, &best.summaries), (value, Subject::Value, &best.result)];
-        let entry = self.placement.and_then(|placement| placement.entry(value));
+        let entry = self.entries.get(&value);
         let place = entry.map_or(self.program.values[value].span, |entry| entry.span);
         for (moved, subject, how) in operands.chain(of_result).filter(|(_, _, how)| how.communicates()) {
             let kinds = how.legs.iter().map(|leg| leg.traffic.kind).filter(|kind| kind.communicates());
@@ -234,7 +239,7 @@ impl Choose<'_> {
                 "{name}: stream(auto) runs in 1 step: on one stream nothing overlaps, more steps only add messages"
             ));
         }
-        let entry = self.placement.and_then(|placement| placement.entry(value));
+        let entry = self.entries.get(&value);
         let via = entry.and_then(|entry| entry.via).filter(|via| *via != Overlap::None);
         if let (Some(via), Origin::Given) = (via, &placed.origin) {
             let via = via.name();

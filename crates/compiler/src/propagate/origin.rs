@@ -28,21 +28,40 @@ pub enum Origin {
 /// Chains longer than this are cut short.
 const LONGEST: usize = 4;
 
-/// The value that the user placed and that a value's layout goes back to, along the first of each chain;
-/// the value itself if it is given or nothing asks for it.
-pub(super) fn given_ancestor(values: &Table<ValueId, Option<PlacedValue>>, of: ValueId) -> ValueId {
-    let mut at = of;
-    // A layout is derived of layouts that were there before, so the chain ends.
-    while let Some(PlacedValue { origin: Origin::Forward { from } | Origin::Backward { from, .. }, .. }) =
-        &values[at]
-        && let Some(&next) = from.first()
-    {
-        at = next;
+/// For each value the one that the user placed and that its layout goes back to, along the first of each
+/// chain; the value itself if it is given or nothing asks for it.
+pub(super) fn given_ancestors(values: &Table<ValueId, Option<PlacedValue>>) -> Table<ValueId, ValueId> {
+    let mut ancestors: Table<ValueId, Option<ValueId>> = values.keys().map(|_| None).collect();
+    for of in values.keys() {
+        let mut chain = Vec::new();
+        let mut at = of;
+        // A layout is derived of layouts that were there before, so the chain ends.
+        let ancestor = loop {
+            if let Some(known) = ancestors[at] {
+                break known;
+            }
+            chain.push(at);
+            match values[at].as_ref().and_then(|placed| placed.origin.first()) {
+                Some(next) => at = next,
+                None => break at,
+            }
+        };
+        for value in chain {
+            ancestors[value] = Some(ancestor);
+        }
     }
-    at
+    ancestors.values().zip(values.keys()).map(|(known, own)| known.unwrap_or(own)).collect()
 }
 
 impl Origin {
+    /// The first of the values it comes from.
+    fn first(&self) -> Option<ValueId> {
+        match self {
+            Origin::Given | Origin::Default => None,
+            Origin::Forward { from } | Origin::Backward { from, .. } => from.first().copied(),
+        }
+    }
+
     /// `given`, or a sentence with the chain back to what the user wrote.
     pub fn sentence(
         &self,

@@ -1,7 +1,7 @@
 //! What is told about a choice: over what an operation runs, who asked for what, what else there was.
 
 use super::PlacedValue;
-use super::origin::{Origin, given_ancestor};
+use super::origin::Origin;
 use super::ways::{Asker, Question};
 use super::weigh::Weighed;
 use crate::id::{Id, Table};
@@ -23,11 +23,13 @@ pub(super) fn over_text(space: &Space, over: &Layout, home: &str) -> String {
 }
 
 /// The claims that cannot all be met: an axis asked for on two dims of one operation. Whose layout is
-/// derived speaks for the value that the user wrote; a result that follows its operands asks for nothing.
+/// derived speaks for the value that the user wrote, its ancestor; a result that follows its operands asks
+/// for nothing.
 pub(super) fn conflict(
     question: &Question<'_>,
     over: &Layout,
     values: &Table<ValueId, Option<PlacedValue>>,
+    ancestors: &Table<ValueId, ValueId>,
 ) -> Option<String> {
     let follows = |who: Asker| {
         let result = values[question.value].as_ref().map(|placed| &placed.origin);
@@ -43,7 +45,7 @@ pub(super) fn conflict(
         let mut claims: Vec<(usize, Vec<&str>)> = Vec::new();
         for ask in asks.iter().filter(|_| row.size > 1) {
             let Some(dim) = cut_by_axis(&ask.cuts) else { continue };
-            let who = name_of(question, ask.who, values);
+            let who = name_of(question, ask.who, ancestors);
             match claims.iter_mut().find(|claim| claim.0 == dim) {
                 Some((_, by)) if by.contains(&who) => {}
                 Some((_, by)) => by.push(who),
@@ -63,7 +65,7 @@ pub(super) fn conflict(
     })
 }
 
-fn name_of<'a>(question: &Question<'a>, who: Asker, values: &Table<ValueId, Option<PlacedValue>>) -> &'a str {
+fn name_of<'a>(question: &Question<'a>, who: Asker, ancestors: &Table<ValueId, ValueId>) -> &'a str {
     let value = match who {
         Asker::Result => question.value,
         Asker::Operand(k) => match question.apply.operands[k] {
@@ -71,7 +73,7 @@ fn name_of<'a>(question: &Question<'a>, who: Asker, values: &Table<ValueId, Opti
             Operand::Number(_) => unreachable!("a number asks for nothing"),
         },
     };
-    &question.program.values[given_ancestor(values, value)].name
+    &question.program.values[ancestors[value]].name
 }
 
 /// A way that was not taken, if it is worth telling: it or the one taken communicates, and they do not

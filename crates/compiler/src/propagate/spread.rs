@@ -14,6 +14,7 @@ use crate::mesh::Mesh;
 use crate::op::{Later, Space, completed_later};
 use crate::placement::Placement;
 use crate::program::{Operand, Program, Sizes, ValueId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A layout for every value that an output needs.
@@ -35,6 +36,7 @@ pub(super) fn run(
         origins: program.values.keys().map(|_| Origin::Default).collect(),
         users: users(program, &needed),
         needed,
+        outputs: program.outputs.iter().copied().collect(),
         home,
     };
     for entry in placement.iter().flat_map(|placement| &placement.entries) {
@@ -63,6 +65,7 @@ struct Spread<'a> {
     sizes: &'a Sizes,
     cost: &'a Cost,
     needed: Table<ValueId, bool>,
+    outputs: BTreeSet<ValueId>,
     /// The needed operations that use each value, in program order, by their results.
     users: Table<ValueId, Vec<ValueId>>,
     spaces: Table<ValueId, Option<Space>>,
@@ -117,7 +120,7 @@ impl Spread<'_> {
             let mut layout = best.natural;
             // A mean is divided once, after its sum is combined: parts would be rounded one by one.
             let later = completed_later(&question.apply.op, question.apply.operands.len(), &layout);
-            if matches!(later, Later::Division { .. }) || self.program.outputs.contains(&value) {
+            if matches!(later, Later::Division { .. }) || self.outputs.contains(&value) {
                 layout = layout.combined();
             }
             let sizes: Vec<u64> = self.program.sized_dims(value, self.sizes).iter().map(|d| d.1).collect();

@@ -21,9 +21,10 @@
 //! On several streams the text is not the order in which things happen: a free must then be ordered
 //! before the allocations that reuse its bytes, which the verifier checks.
 
-use super::lives::{Life, lives};
-use crate::host::{BufferId, HostProgram, MeshPairs, Role};
-use std::ops::Range;
+use super::gaps::{Moments, Taken, lowest_gap};
+use super::lives::lives;
+use crate::host::{BufferId, HostProgram, MeshId, MeshPairs, Role};
+use crate::id::Table;
 
 /// The program with a place of its own for every buffer: always right.
 pub(super) fn apart(mut program: HostProgram) -> HostProgram {
@@ -38,6 +39,7 @@ pub(super) fn apart(mut program: HostProgram) -> HostProgram {
 /// The program with every buffer in its place: first the constants, then the others above them.
 pub(super) fn place(mut program: HostProgram) -> HostProgram {
     let lives = lives(&program);
+    let moments = Moments::of(lives.values());
     let meshes = MeshPairs::new(&program.buffers);
     let mut order: Vec<BufferId> = program.buffers.keys().collect();
     order.sort_by_key(|&id| (std::cmp::Reverse(program.buffers[id].all_bytes()), id));
@@ -46,55 +48,16 @@ pub(super) fn place(mut program: HostProgram) -> HostProgram {
     program.arena = 0;
     for ids in [constants, others] {
         let floor = program.arena;
-        // By offset, so that the gaps come from below.
-        let mut placed: Vec<BufferId> = Vec::new();
+        let mut taken: Table<MeshId, Taken> =
+            meshes.meshes().map(|_| Taken::nothing(moments.count())).collect();
         for id in ids {
-            let in_the_way =
-                |other: &BufferId| overlap(&lives[id], &lives[*other]) && meshes.meet(id, *other);
-            let taken = placed.iter().copied().filter(in_the_way);
-            let taken = taken.map(|other| program.buffers[other].extent());
-            let bytes = program.buffers[id].all_bytes();
-            let offset = lowest_gap(floor, taken, bytes);
-            program.buffers[id].offset = offset;
-            program.arena = program.arena.max(offset.saturating_add(bytes));
-            let at = placed.partition_point(|&other| program.buffers[other].offset <= offset);
-            placed.insert(at, id);
+            let life = moments.of_life(&lives[id]);
+            let meeting = meshes.meeting(id).iter().map(|&mesh| &taken[mesh]);
+            program.buffers[id].offset = lowest_gap(meeting, &life, floor, program.buffers[id].all_bytes());
+            let extent = program.buffers[id].extent();
+            program.arena = program.arena.max(extent.end);
+            taken[meshes.mesh_of(id)].take(&life, extent);
         }
     }
     program
-}
-
-/// Whether two buffers are alive at one place of the text. The action that ends one may not begin the
-/// other.
-fn overlap(a: &Life, b: &Life) -> bool {
-    a.start <= b.end && b.start <= a.end
-}
-
-/// The lowest place of so many bytes, from `floor` on, that meets none of those taken, which come by their
-/// start.
-fn lowest_gap(floor: u64, taken: impl Iterator<Item = Range<u64>>, bytes: u64) -> u64 {
-    let mut place = floor;
-    for taken in taken {
-        if place.saturating_add(bytes) <= taken.start {
-            break;
-        }
-        place = place.max(taken.end);
-    }
-    place
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_are_filled_from_below() {
-        let gap =
-            |taken: &[(u64, u64)], bytes| lowest_gap(0, taken.iter().map(|&(start, end)| start..end), bytes);
-        assert_eq!(gap(&[], 64), 0);
-        assert_eq!(gap(&[(0, 64), (128, 192)], 64), 64);
-        assert_eq!(gap(&[(0, 64), (128, 192)], 128), 192);
-        assert_eq!(gap(&[(0, 256), (64, 128)], 64), 256);
-        assert_eq!(gap(&[(64, 128)], 0), 0);
-    }
 }

@@ -15,6 +15,7 @@ mod pipeline;
 mod translate;
 mod lives;
 mod buffers;
+mod gaps;
 mod peak;
 
 pub use peak::peak_bytes;

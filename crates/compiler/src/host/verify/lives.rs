@@ -8,8 +8,9 @@
 //! one can meet without meeting a newer access too is forgotten, so the lists stay short:
 //! an access is replaced by one that is ordered after it, touches all it touches, and writes if it does.
 
+use super::occupants::Occupants;
 use super::order::{Order, Stamp};
-use crate::host::{Action, At, Buffer, BufferId, Enqueued, HostProgram, Role};
+use crate::host::{Action, At, Buffer, BufferId, Enqueued, HostProgram, Role, StreamId};
 use crate::id::Table;
 use crate::instr::verify::{added_axes, groups_meet};
 use crate::instr::{Arg, Compute, Fault, Move, TensorType};
@@ -32,6 +33,9 @@ struct Access<'a> {
     elements: Vec<IndexSet>,
 }
 
+/// A move that communicates, with the action it is.
+type Met<'a> = (Stamp, &'a Move<BufferId>, &'a Action);
+
 /// A buffer between its allocation and its end.
 struct Life<'a> {
     born: Stamp,
@@ -53,16 +57,14 @@ pub(super) struct Lives<'a> {
     order: Order,
     /// For each buffer its slots.
     slots: Table<BufferId, Vec<Slot<'a>>>,
-    /// For each buffer those that share bytes with it on some device.
-    sharing: Table<BufferId, Vec<BufferId>>,
-    /// The last instance of every move that communicates.
-    moves: Vec<(Stamp, &'a Move<BufferId>, &'a Action)>,
+    occupants: Occupants,
+    /// The moves of each stream that communicate, in order.
+    moves: Table<StreamId, Vec<Met<'a>>>,
 }
 
 impl<'a> Lives<'a> {
     /// Before the first action: arguments, constants and state are there.
     pub fn new(program: &'a HostProgram) -> Result<Lives<'a>, Fault> {
-        let sharing = super::shape::sharing(program);
         let is_given = |id: BufferId| program.buffers[id].role.is_given();
         let slots = program.buffers.iter().map(|(id, buffer)| {
             let mut slots: Vec<Slot<'a>> = (0..buffer.slots).map(|_| Slot::default()).collect();
@@ -75,13 +77,16 @@ impl<'a> Lives<'a> {
             slots
         });
         let slots = slots.collect();
-        for (id, others) in sharing.iter().filter(|(id, _)| is_given(*id)) {
-            if let Some(other) = others.iter().find(|&&other| is_given(other)) {
-                return Err(Fault::new(format!("{id} and {other} are both given and share bytes")));
+        let mut occupants = Occupants::none(program);
+        for (id, buffer) in program.buffers.iter().filter(|(id, _)| is_given(*id)) {
+            if let Some((other, _)) = occupants.before((id, 0), buffer).next() {
+                return Err(Fault::new(format!("{other} and {id} are both given and share bytes")));
             }
+            occupants.take((id, 0), buffer);
         }
         let order = Order::new(program.streams);
-        Ok(Lives { program, order, slots, sharing, moves: Vec::new() })
+        let moves = (0..program.streams).map(|_| Vec::new()).collect();
+        Ok(Lives { program, order, slots, occupants, moves })
     }
 
     /// The next action.
@@ -147,16 +152,16 @@ impl<'a> Lives<'a> {
             return Err(Fault::new(format!("{id} is allocated twice")));
         }
         let own = slot.freed.map(|freed| (id, freed));
+        let place = (id, at.slot(self.slots[id].len() as u64));
         let mut before: Vec<(BufferId, Stamp)> = own.into_iter().collect();
-        for &other in &self.sharing[id] {
-            for slot in &self.slots[other] {
-                if slot.alive.is_some() {
-                    let device = self.shared_device(id, other);
-                    let reason = format!("{id} and {other} share bytes while both are in use");
-                    return Err(Fault::new(reason).on(device));
-                }
-                before.extend(slot.freed.map(|freed| (other, freed)));
+        for (other, slot) in self.occupants.before(place, &self.program.buffers[id]) {
+            let slot = &self.slots[other][slot as usize];
+            if slot.alive.is_some() {
+                let device = self.shared_device(id, other);
+                let reason = format!("{id} and {other} share bytes while both are in use");
+                return Err(Fault::new(reason).on(device));
             }
+            before.extend(slot.freed.map(|freed| (other, freed)));
         }
         if let Some((other, freed)) =
             before.into_iter().find(|(_, freed)| !self.order.is_before(*freed, stamp.stream))
@@ -165,6 +170,7 @@ impl<'a> Lives<'a> {
                 format!("{id} takes bytes of {other}, whose free on {} may come later", freed.stream);
             return Err(Fault::new(reason).on(self.shared_device(id, other)));
         }
+        self.occupants.take(place, &self.program.buffers[id]);
         let life = Life { born: stamp, written: Region::new(), accesses: Vec::new() };
         self.slot(id, at).alive = Some(life);
         Ok(())
@@ -303,10 +309,11 @@ impl<'a> Lives<'a> {
         let types = |m: &Move<BufferId>| -> [&TensorType; 2] {
             [m.source, m.target].map(|id| &self.program.buffers[id].ty)
         };
-        for (earlier, other, other_action) in &self.moves {
-            if earlier.stream == stamp.stream || self.order.is_before(*earlier, stamp.stream) {
-                continue;
-            }
+        for (earlier, other, other_action) in self.moves.iter().flat_map(|(of, moves)| {
+            // Of another stream all are done up to some move.
+            let done = moves.partition_point(|(earlier, ..)| self.order.is_before(*earlier, stamp.stream));
+            if of == stamp.stream { &[] } else { &moves[done..] }
+        }) {
             let ([a, b], [c, d]) = (types(other), types(moved));
             if groups_meet((other, a, b), (moved, c, d)) {
                 let reason = format!(
@@ -318,8 +325,7 @@ impl<'a> Lives<'a> {
                 return Err(Fault::new(reason).on(device));
             }
         }
-        self.moves.retain(|(_, _, other)| !std::ptr::eq(*other, action));
-        self.moves.push((stamp, moved, action));
+        self.moves[stamp.stream].push((stamp, moved, action));
         Ok(())
     }
 

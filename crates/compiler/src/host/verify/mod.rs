@@ -3,6 +3,7 @@
 //! * [`shape`]: each instruction by itself, and the places of the buffers.
 //! * [`order`]: which instruction is done before which, whatever the timing: vector clocks over streams
 //!   and events.
+//! * [`occupants`]: which buffer was the last in every byte.
 //! * [`lives`]: the program is walked in the order in which it is [enqueued](super::enqueue), and every
 //!   access of a buffer is compared with those before it.
 //!
@@ -36,6 +37,7 @@
 //! devices have in common are ordered by the clocks (checked).
 
 mod lives;
+mod occupants;
 mod order;
 mod shape;
 

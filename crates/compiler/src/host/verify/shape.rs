@@ -2,12 +2,13 @@
 //! themselves, the places of buffers.
 
 use crate::host::{
-    ALIGN, Action, Buffer, BufferId, EventId, HostInstr, HostLoop, HostProgram, MeshPairs, Recordings, Role,
+    ALIGN, Action, Buffer, BufferId, EventId, HostInstr, HostLoop, HostProgram, Recordings, Role,
 };
-use crate::id::{Id, Table};
+use crate::id::Id;
 use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
 use crate::instr::{Arg, Fault, TensorType};
 use crate::layout::StepId;
+use std::collections::BTreeSet;
 
 /// More streams than any device has.
 const MOST_STREAMS: usize = 64;
@@ -36,27 +37,6 @@ pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
     let mut counters = Vec::new();
     Shape { program }.block(&program.body, &mut counters, Around::Nothing)?;
     check_ends(program)
-}
-
-/// For each buffer, those that share bytes with it on some device.
-pub(super) fn sharing(program: &HostProgram) -> Table<BufferId, Vec<BufferId>> {
-    let meshes = MeshPairs::new(&program.buffers);
-    let end = |id: BufferId| program.buffers[id].extent().end;
-    let mut by_offset: Vec<BufferId> =
-        program.buffers.iter().filter(|(_, buffer)| buffer.bytes > 0).map(|(id, _)| id).collect();
-    by_offset.sort_by_key(|&id| (program.buffers[id].offset, id));
-    let mut sharing: Table<BufferId, Vec<BufferId>> = program.buffers.keys().map(|_| Vec::new()).collect();
-    // Those that start at or before this one and end after its start.
-    let mut open: Vec<BufferId> = Vec::new();
-    for id in by_offset {
-        open.retain(|&other| end(other) > program.buffers[id].offset);
-        for &other in open.iter().filter(|&&other| meshes.meet(id, other)) {
-            sharing[id].push(other);
-            sharing[other].push(id);
-        }
-        open.push(id);
-    }
-    sharing
 }
 
 /// A buffer's place is in the arena and large enough for its largest piece.
@@ -91,8 +71,9 @@ fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(
 fn check_ends(program: &HostProgram) -> Result<(), Fault> {
     let ends = [(&program.inputs, "input"), (&program.outputs, "output")];
     for (list, what) in ends {
-        for (at, (name, id)) in list.iter().enumerate() {
-            if list[..at].iter().any(|(before, _)| before == name) {
+        let mut names = BTreeSet::new();
+        for (name, id) in list {
+            if !names.insert(name) {
                 return Err(Fault::new(format!("{what} `{name}` stands twice")));
             }
             let buffer = buffer(program, *id)?;

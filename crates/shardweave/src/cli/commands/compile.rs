@@ -38,8 +38,9 @@ fn placed(choice: Choice<'_>, plan: &Plan) -> WeaveFile {
 
 /// A placement with every value in it.
 fn complete(given: &Placement, plan: &Plan) -> Placement {
+    let by_value = given.by_value();
     let entries = plan.placed.values.iter().filter_map(|(value, placed)| {
-        let written = given.entry(value);
+        let written = by_value.get(&value);
         Some(Entry {
             value,
             layout: placed.as_ref()?.layout.clone(),
