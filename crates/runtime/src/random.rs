@@ -12,7 +12,7 @@
 //! made from two words as in G. E. P. Box, M. E. Muller, "A note on the generation of random normal
 //! deviates" (1958), with the functions of the crate `libm`, which are the same on every machine.
 
-use crate::tensor::{ArraySource, for_each_run};
+use crate::tensor::{ArraySource, ReadError, for_each_run};
 use half::{bf16, f16};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::layout::IndexSet;
@@ -99,7 +99,7 @@ impl ArraySource for RandomArray {
         format!("random numbers from the seed {}", self.seed)
     }
 
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
         let size = self.dtype.size() as usize;
         let mut places = out.chunks_exact_mut(size);
         for_each_run(self.dtype, &self.shape, piece, |start, len| {

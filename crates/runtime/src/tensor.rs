@@ -189,7 +189,10 @@ pub trait ArraySource: Send + Sync {
 
     /// Writes the elements of a piece (one index set a dim), row-major, to `out`, which is exactly as
     /// long as they are.
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String>;
+    ///
+    /// # Errors
+    /// [`ReadError`]: what the source cannot give, and why.
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError>;
 
     /// The bytes of what a device already holds, if the elements lie on devices as `held` says: a run
     /// that wants them so copies piece by piece and looks for no element.
@@ -197,6 +200,36 @@ pub trait ArraySource: Send + Sync {
         None
     }
 }
+
+/// Why elements cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReadError {
+    /// A byte stands where a bool is 0 or 1.
+    NotBool {
+        /// Where the elements come from.
+        from: String,
+        /// The byte.
+        byte: u8,
+    },
+    /// What a source has to say.
+    Failed(String),
+    /// The source panicked: what the panic says.
+    Panicked(String),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::NotBool { from, byte } => {
+                write!(f, "{from} holds the byte {byte} where a bool is 0 or 1")
+            }
+            ReadError::Failed(why) => f.write_str(why),
+            ReadError::Panicked(says) => write!(f, "reading it panicked: {says}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
 
 impl ArraySource for Tensor {
     fn dtype(&self) -> DType {
@@ -211,7 +244,7 @@ impl ArraySource for Tensor {
         "an array in memory".into()
     }
 
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
         copy_piece(self.bytes(), self.dtype, &self.shape, piece, out);
         Ok(())
     }

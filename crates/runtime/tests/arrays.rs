@@ -8,7 +8,7 @@ use shardweave_compiler::mesh::{DeviceId, Mesh};
 use shardweave_compiler::transfer::Traffic;
 use shardweave_runtime::array::{Array, ArrayError, ArrayType};
 use shardweave_runtime::execute::RunError;
-use shardweave_runtime::tensor::{ArraySource, Tensor};
+use shardweave_runtime::tensor::{ArraySource, ReadError, Tensor};
 use std::sync::{Arc, Mutex};
 
 fn mesh(text: &str) -> Arc<Mesh> {
@@ -113,7 +113,7 @@ impl ArraySource for Watched {
     fn describe(&self) -> String {
         "a watched array".into()
     }
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
         self.read.lock().unwrap().push(piece.to_vec());
         self.tensor.read(piece, out)
     }
@@ -251,8 +251,8 @@ fn what_there_is_no_memory_for_is_an_error() {
         fn describe(&self) -> String {
             "a huge array".into()
         }
-        fn read(&self, _: &[IndexSet], _: &mut [u8]) -> Result<(), String> {
-            Err("it is never read".into())
+        fn read(&self, _: &[IndexSet], _: &mut [u8]) -> Result<(), ReadError> {
+            Err(ReadError::Failed("it is never read".into()))
         }
     }
     let line = mesh("mesh line { tp = 2 }");

@@ -6,9 +6,9 @@ use shardweave_compiler::file::{WeaveFile, parse_file};
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::program::Sizes;
 use shardweave_runtime::array::Array;
-use shardweave_runtime::execute::{Backend, How, InputError, NotReady, RunError};
+use shardweave_runtime::execute::{Backend, How, InputError, NotReady, RunError, WrongInput};
 use shardweave_runtime::session::{Inputs, Session, SessionOptions};
-use shardweave_runtime::tensor::{ArraySource, Tensor};
+use shardweave_runtime::tensor::{ArraySource, ReadError, Tensor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,7 +53,7 @@ impl ArraySource for Counted {
     fn describe(&self) -> String {
         "a counted array".into()
     }
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.tensor.read(piece, out)
     }
@@ -168,8 +168,36 @@ fn a_session_for_a_plan_keeps_constants_too() {
         }
         assert_eq!(weight.reads(), 2);
         let other = session.run(&ids(&[1])).unwrap_err();
-        assert!(matches!(other, RunError::Input { reason: InputError::Sizes { .. }, .. }), "{other}");
+        let RunError::Inputs(wrong) = &other else { panic!("{other}") };
+        assert!(matches!(&wrong[..], [WrongInput { reason: InputError::Sizes { .. }, .. }]), "{other}");
     }
+}
+
+/// The error of one wrong input.
+fn wrong(name: &str, reason: InputError) -> RunError {
+    RunError::Inputs(vec![WrongInput { name: name.into(), reason }])
+}
+
+#[test]
+fn all_that_is_wrong_with_inputs_is_told_at_once() {
+    let (file, tall) = (file(LOOKED_UP), || Tensor::from_elements(&[1, 2], &[1.0_f64, 2.0]));
+    let mut fresh = session(&file, SessionOptions::default());
+    let mut used = session(&file, SessionOptions::default());
+    used.run(&ids(&[0]).with("table", table()).with("w", weight(1.0))).unwrap();
+    for session in [&mut fresh, &mut used] {
+        let told = session.run(&Inputs::new().with("v", table()).with("u", table())).unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "input `ids` is not given\ninput `table` is not given\ninput `w` is not given\n\
+             the program has no input `u`\nthe program has no input `v`"
+        );
+        let told = session.run(&ids(&[0]).with("table", table()).with("w", tall()).with("v", table()));
+        let told = told.unwrap_err().to_string();
+        assert!(told.starts_with("input `w`: an array in memory"), "{told}");
+        assert!(told.ends_with("\nthe program has no input `v`"), "{told}");
+    }
+    let unknown = fresh.bind_constants(&Inputs::new().with("v", table()).with("u", table())).unwrap_err();
+    assert_eq!(unknown.to_string(), "the program has no input `u`\nthe program has no input `v`");
 }
 
 #[test]
@@ -177,15 +205,14 @@ fn constants_that_do_not_fit_are_errors() {
     let file = file(LOOKED_UP);
     let mut session = session(&file, SessionOptions::default());
     let unknown = session.bind_constants(&Inputs::new().with("v", table())).unwrap_err();
-    assert_eq!(unknown, RunError::UnknownInput("v".into()));
+    assert_eq!(unknown, wrong("v", InputError::Unknown));
     let computed = session.bind_constants(&Inputs::new().with("y", table())).unwrap_err();
-    assert_eq!(computed, RunError::UnknownInput("y".into()));
+    assert_eq!(computed, wrong("y", InputError::Unknown));
     session.bind_constants(&Inputs::new().with("table", table())).unwrap();
     let both = ids(&[0]).with("table", table()).with("w", weight(1.0));
-    let twice = RunError::Input { name: "table".into(), reason: InputError::BoundAsConstant };
-    assert_eq!(session.run(&both).unwrap_err(), twice);
+    assert_eq!(session.run(&both).unwrap_err(), wrong("table", InputError::BoundAsConstant));
     let missing = session.run(&ids(&[0])).unwrap_err();
-    assert_eq!(missing, RunError::MissingInput("w".into()));
+    assert_eq!(missing, wrong("w", InputError::Missing));
     let outputs = session.run(&ids(&[2]).with("w", weight(1.0))).unwrap();
     assert_eq!(outputs.get("y").unwrap().elements::<f32>(), looked_up(&[2], 1.0));
 }
@@ -298,8 +325,8 @@ placement q for doubled on line {{
                 outputs.get("z").unwrap().elements::<half::bf16>().iter().map(|z| z.to_f32()).collect();
             assert_eq!(z, expected, "{layout}");
         }
-        let wrong = session(&use_in("s/tp"), options)
+        let told = session(&use_in("s/tp"), options)
             .run(&Inputs::new().with("y", y.to_tensor()).with("v", x.clone()));
-        assert_eq!(wrong.unwrap_err(), RunError::UnknownInput("v".into()));
+        assert_eq!(told.unwrap_err(), wrong("v", InputError::Unknown));
     }
 }

@@ -11,11 +11,11 @@ use shardweave_compiler::instr::Arg::{self, Value};
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::op::{Map, Op};
 use shardweave_runtime::execute::{
-    Backend, Doing, How, InputError, InstrId, NotReady, Probe, RunError, Streams,
+    Backend, Doing, How, InputError, InstrId, NotReady, Probe, RunError, Streams, WrongInput,
 };
 use shardweave_runtime::kernels::KernelError;
 use shardweave_runtime::session::{Inputs, Session, SessionOptions};
-use shardweave_runtime::tensor::Tensor;
+use shardweave_runtime::tensor::{ReadError, Tensor};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -265,6 +265,11 @@ fn sh9_a_session_runs_a_hundred_times_with_new_inputs() {
     }
 }
 
+/// The error of one wrong input.
+fn wrong(name: &str, reason: InputError) -> RunError {
+    RunError::Inputs(vec![WrongInput { name: name.into(), reason }])
+}
+
 #[test]
 fn cf5_inputs_that_do_not_fit_are_errors() {
     let host = everything(2);
@@ -275,9 +280,9 @@ fn cf5_inputs_that_do_not_fit_are_errors() {
         assert!(matches!(session.outputs(), Err(RunError::NotReady(NotReady::Outputs))));
         let missing =
             Inputs::new().with("x", counting(DType::F32, &[6, 5])).with("w", counting(DType::F32, &[7, 5]));
-        assert_eq!(error(&mut session, &missing), RunError::MissingInput("ids".into()));
+        assert_eq!(error(&mut session, &missing), wrong("ids", InputError::Missing));
         let unknown = inputs(&IDS).with("v", counting(DType::F32, &[1]));
-        assert_eq!(error(&mut session, &unknown), RunError::UnknownInput("v".into()));
+        assert_eq!(error(&mut session, &unknown), wrong("v", InputError::Unknown));
         let shape = error(&mut session, &inputs(&IDS).with("x", counting(DType::F32, &[5, 6]))).to_string();
         assert_eq!(shape, "input `x`: an array in memory has sizes [5, 6], the program asks for [6, 5]");
         let dtype = error(&mut session, &inputs(&IDS).with("x", counting(DType::F64, &[6, 5]))).to_string();
@@ -302,9 +307,9 @@ impl shardweave_runtime::tensor::ArraySource for Bad {
     fn describe(&self) -> String {
         "a bad array".into()
     }
-    fn read(&self, _: &[shardweave_compiler::layout::IndexSet], _: &mut [u8]) -> Result<(), String> {
+    fn read(&self, _: &[shardweave_compiler::layout::IndexSet], _: &mut [u8]) -> Result<(), ReadError> {
         match self {
-            Bad::Fails(reason) => Err(reason.to_string()),
+            Bad::Fails(reason) => Err(ReadError::Failed(reason.to_string())),
             Bad::Panics(reason) => std::panic::resume_unwind(Box::new(reason.to_string())),
         }
     }
@@ -315,16 +320,13 @@ fn a_source_that_cannot_be_read_is_an_error() {
     for backend in BACKENDS {
         let mut session = session(&everything(3), options(backend));
         for (bad, reason) in [
-            (Bad::Fails("the disk is gone"), "the disk is gone"),
-            (Bad::Panics("index out of bounds"), "reading it panicked: index out of bounds"),
+            (Bad::Fails("the disk is gone"), ReadError::Failed("the disk is gone".into())),
+            (Bad::Panics("index out of bounds"), ReadError::Panicked("index out of bounds".into())),
         ] {
             let mut inputs = inputs(&IDS);
             inputs.insert("x", Arc::new(bad));
             let error = session.run(&inputs).unwrap_err();
-            assert_eq!(
-                error,
-                RunError::Input { name: "x".into(), reason: InputError::Unreadable(reason.into()) }
-            );
+            assert_eq!(error, wrong("x", InputError::Unreadable(reason)));
             assert!(session.execute().is_err(), "nothing runs on half-read inputs");
             assert_right(&mut session, "after a bad source");
         }

@@ -91,10 +91,10 @@ pub use shardweave_compiler::placement::{Communication, Overlap, Placement, Plac
 pub use shardweave_compiler::program::{DimText, Program, ProgramBuilder, Sizes, Term};
 pub use shardweave_compiler::report::Report;
 pub use shardweave_runtime::array::{Array, ArrayError, ArrayType};
-pub use shardweave_runtime::execute::{Backend, Failure, InputError, RunError};
+pub use shardweave_runtime::execute::{Backend, Failure, InputError, RunError, WrongInput};
 pub use shardweave_runtime::files;
 pub use shardweave_runtime::session::{Inputs, Outputs, Resharded, Session, SessionOptions};
-pub use shardweave_runtime::tensor::{ArraySource, Element, Tensor};
+pub use shardweave_runtime::tensor::{ArraySource, Element, ReadError, Tensor};
 
 /// The Rust blocks of README run as tests.
 #[cfg(doctest)]

@@ -3,8 +3,8 @@
 
 use shardweave::{
     Array, ArrayError, ArrayType, CompileOptions, Diagnostics, InputError, Inputs, Layout, Mesh, Outputs,
-    Placement, Plan, Program, ProgramBuilder, Report, RunError, Session, SessionOptions, Sizes, Tensor,
-    WeaveFile,
+    Placement, Plan, Program, ProgramBuilder, ReadError, Report, RunError, Session, SessionOptions, Sizes,
+    Tensor, WeaveFile, WrongInput,
 };
 
 #[path = "../examples/arrays.rs"]
@@ -71,4 +71,6 @@ fn everything_can_be_sent_and_errors_are_errors() {
     error::<RunError>();
     error::<ArrayError>();
     error::<InputError>();
+    error::<WrongInput>();
+    error::<ReadError>();
 }

@@ -236,5 +236,5 @@ fn a_plan_that_cannot_fit_in_memory_is_status_1_but_is_explained() {
 fn more_devices_than_threads_can_be_started_for_is_status_1() {
     let bench = Bench::with(SCALE);
     let run = "run p.weave --random 1 --size s=3 e=2 --mesh line.tp=60000";
-    bench.run(run).exits(1).tells(&["E0703", "60000", "lockstep"]);
+    bench.run(run).exits(1).tells(&["E0704", "60000", "lockstep"]);
 }

@@ -134,6 +134,16 @@ pub struct Partial {
 pub type Cuts = Vec<Factor>;
 
 /// Where one value lives.
+///
+/// ```
+/// # use shardweave_compiler::{layout::Layout, mesh::Mesh};
+/// # use std::sync::Arc;
+/// let grid: Arc<Mesh> = Arc::new("mesh grid { dp = 2, tp = 4 }".parse()?);
+/// let layout = Layout::parse("s/tp, partial(dp)", &["b", "s"], &grid)?;
+/// assert_eq!(layout.to_string(), "d1/tp, partial(dp) on grid");
+/// assert_eq!(layout.text(&["b", "s"], Some("grid")).to_string(), "s/tp, partial(dp)");
+/// # Ok::<(), shardweave_compiler::diagnostic::Diagnostics>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Layout {
     mesh: Arc<Mesh>,

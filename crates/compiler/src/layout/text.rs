@@ -35,6 +35,16 @@ impl Layout {
     }
 }
 
+/// As a placement writes it, the dims by their numbers, since a layout does not know their names:
+/// `d0/dp, d1/tp on grid`. With names it is [`Layout::text`].
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = (0..self.ndim()).map(|dim| format!("d{dim}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.text(&names, None).fmt(f)
+    }
+}
+
 impl fmt::Display for LayoutText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = self.layout;

@@ -1,5 +1,6 @@
 //! Why there is no such array.
 
+use crate::tensor::ReadError;
 use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::mesh::DeviceId;
@@ -78,8 +79,8 @@ pub enum ArrayError {
         /// The name.
         name: String,
     },
-    /// The elements cannot be read: where they come from, and why.
-    Read(String),
+    /// The elements cannot be read.
+    Read(ReadError),
 }
 
 impl fmt::Display for ArrayError {
@@ -112,7 +113,7 @@ impl fmt::Display for ArrayError {
                 write!(f, "{first} and {other} hold the same indices, but their pieces differ")
             }
             ArrayError::Unknown { what, name } => write!(f, "there is no {what} `{name}`"),
-            ArrayError::Read(why) => f.write_str(why),
+            ArrayError::Read(why) => write!(f, "{why}"),
         }
     }
 }

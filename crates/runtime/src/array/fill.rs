@@ -3,7 +3,7 @@
 
 use super::ArrayType;
 use crate::kernels;
-use crate::tensor::{AlignedBytes, ArraySource};
+use crate::tensor::{AlignedBytes, ArraySource, ReadError};
 use half::{bf16, f16};
 use shardweave_compiler::dtype::{Combine, DType};
 use shardweave_compiler::layout::{IndexSet, Layout};
@@ -25,7 +25,7 @@ impl Holds {
     }
 
     /// Fills a piece, which is as long as its elements are.
-    pub fn fill(&self, ty: &ArrayType, source: &dyn ArraySource, out: &mut [u8]) -> Result<(), String> {
+    pub fn fill(&self, ty: &ArrayType, source: &dyn ArraySource, out: &mut [u8]) -> Result<(), ReadError> {
         let (dtype, stored) = (ty.dtype(), ty.stored_dtype());
         match self {
             Holds::Identity(combine) => kernels::fill_identity(*combine, stored, out),

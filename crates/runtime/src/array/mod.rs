@@ -28,7 +28,7 @@ pub(crate) use gather::Gather;
 pub use ty::ArrayType;
 
 use crate::memory;
-use crate::tensor::{AlignedBytes, ArraySource, Tensor};
+use crate::tensor::{AlignedBytes, ArraySource, ReadError, Tensor};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::TensorType;
@@ -64,6 +64,10 @@ impl Array {
     /// Puts a whole array (in memory, in a file, another `Array`) in a layout: every device reads its own
     /// piece and nothing else. In a partial layout the value sits at coordinate 0, the operator's
     /// identity elsewhere.
+    ///
+    /// # Errors
+    /// [`ArrayError`]: dims or layout that do not fit the array, elements that cannot be read, more bytes
+    /// than there is memory.
     pub fn place(source: &dyn ArraySource, dims: &[&str], layout: Layout) -> Result<Array, ArrayError> {
         let shape = source.shape();
         if dims.len() != shape.len() {
@@ -115,6 +119,11 @@ impl Array {
     /// The sizes of the dims.
     pub fn shape(&self) -> &[u64] {
         &self.shape
+    }
+
+    /// Where the array lives. What a placement would write for it is [`ArrayType::placed`].
+    pub fn layout(&self) -> &Layout {
+        self.ty.layout()
     }
 
     /// The devices that hold a piece, in the order of their numbers.
@@ -177,11 +186,10 @@ impl ArraySource for Array {
     }
 
     fn describe(&self) -> String {
-        let names: Vec<&str> = self.ty.dims().iter().map(|(name, _)| name.as_str()).collect();
-        format!("an array placed at {}", self.ty.layout().text(&names, None))
+        format!("an array placed at {}", self.ty.placed())
     }
 
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
         if self.ty.layout().partial().is_empty() {
             self.collect(piece, out);
         } else {

@@ -14,6 +14,10 @@ impl Array {
     ///
     /// Nothing is guessed: pieces of other sizes than the layout asks for are an error that names the
     /// device. For pieces cut as they come see [`from_pieces_along`](Array::from_pieces_along).
+    ///
+    /// # Errors
+    /// [`ArrayError`], which names the device: a piece that lacks, is given twice or has other sizes or another
+    /// element type than `ty` says, or differs from that of a device that holds the same indices.
     pub fn from_pieces(
         ty: ArrayType,
         pieces: impl IntoIterator<Item = (DeviceId, Tensor)>,
@@ -43,6 +47,9 @@ impl Array {
     /// An array from pieces of any sizes along the dim `cut`, which they cut over one axis of a mesh: the
     /// layout says exactly these sizes, `d/tp(2, 3, 4, 5)`, and the size of the dim is their sum. All
     /// other sizes and the element type are those of the first piece.
+    ///
+    /// # Errors
+    /// [`ArrayError`]: a dim or axis that there is not, or what [`Array::from_pieces`] refuses.
     pub fn from_pieces_along(
         cut: &str,
         axis: &str,

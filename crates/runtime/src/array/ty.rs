@@ -10,6 +10,7 @@ use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::placement::verify_layout;
 use shardweave_compiler::program::{Assembler, DimText, Sizes};
 use shardweave_compiler::propagate::stored;
+use std::fmt;
 
 /// The type of an [`Array`](super::Array). Immutable.
 ///
@@ -25,6 +26,10 @@ pub struct ArrayType {
 
 impl ArrayType {
     /// The type of an array with these dims, outermost first, in this layout.
+    ///
+    /// # Errors
+    /// [`ArrayError`]: another number of dims than the layout cuts, dims that cannot be, given pieces that do
+    /// not add up to their dim, a running step.
     pub fn new(dtype: DType, dims: &[(&str, u64)], layout: Layout) -> Result<ArrayType, ArrayError> {
         if layout.ndim() != dims.len() {
             return Err(ArrayError::DimCount { named: dims.len(), cut: layout.ndim() });
@@ -74,6 +79,12 @@ impl ArrayType {
         &self.held.layout
     }
 
+    /// The layout as a placement writes it: `s/tp, partial(dp) on grid`.
+    pub fn placed(&self) -> String {
+        let names: Vec<&str> = self.dims().iter().map(|(name, _)| name.as_str()).collect();
+        self.layout().text(&names, None).to_string()
+    }
+
     /// Which indices of each dim a device holds; `None` if it is not in the mesh. The device's piece has
     /// them in ascending order.
     pub fn indices(&self, device: DeviceId) -> Option<Vec<IndexSet>> {
@@ -111,6 +122,14 @@ impl ArrayType {
             coords.set(axis, 0);
         }
         mesh.device_at(mesh.place(&coords))
+    }
+}
+
+/// `f32[s=4, e=2] at s/tp on line`
+impl fmt::Display for ArrayType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.dims().iter().map(|(name, size)| format!("{name}={size}")).collect();
+        write!(f, "{}[{}] at {}", self.dtype, dims.join(", "), self.placed())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::array::ArrayError;
 use crate::kernels::KernelError;
+use crate::tensor::ReadError;
 use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::mesh::DeviceId;
@@ -12,17 +13,8 @@ use std::fmt;
 pub enum RunError {
     /// The program does not compile at the sizes of the inputs.
     Compile(Diagnostics),
-    /// The program needs an input that was not given.
-    MissingInput(String),
-    /// The program has no input of that name.
-    UnknownInput(String),
-    /// An input does not fit, or cannot be read.
-    Input {
-        /// The input's name.
-        name: String,
-        /// What is wrong with it.
-        reason: InputError,
-    },
+    /// What is wrong with the inputs, all of it: first those of the program, in its order, then other names.
+    Inputs(Vec<WrongInput>),
     /// An array cannot be placed so.
     Array(ArrayError),
     /// The devices together need more memory than there is.
@@ -48,9 +40,22 @@ pub enum RunError {
     Broken(String),
 }
 
-/// What is wrong with the array of an input. `from` says where the elements come from.
+/// An input that a run cannot take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongInput {
+    /// The input's name.
+    pub name: String,
+    /// What is wrong with it.
+    pub reason: InputError,
+}
+
+/// What is wrong with an input. `from` says where the elements come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InputError {
+    /// An output needs it, and it is not given.
+    Missing,
+    /// The program has no input of that name.
+    Unknown,
     /// It has other sizes than the program asks for.
     Sizes {
         /// The array.
@@ -69,8 +74,8 @@ pub enum InputError {
         /// The element type asked for.
         expected: DType,
     },
-    /// Its elements cannot be read: why.
-    Unreadable(String),
+    /// Its elements cannot be read.
+    Unreadable(ReadError),
     /// The input is bound as a constant already.
     BoundAsConstant,
 }
@@ -125,9 +130,12 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Compile(diagnostics) => write!(f, "{diagnostics}"),
-            RunError::MissingInput(name) => write!(f, "input `{name}` is not given"),
-            RunError::UnknownInput(name) => write!(f, "the program has no input `{name}`"),
-            RunError::Input { name, reason } => write!(f, "input `{name}`: {reason}"),
+            RunError::Inputs(wrong) => {
+                for (number, input) in wrong.iter().enumerate() {
+                    write!(f, "{}{input}", if number == 0 { "" } else { "\n" })?;
+                }
+                Ok(())
+            }
             RunError::Array(error) => write!(f, "{error}"),
             RunError::OutOfMemory { per_device, devices, available } => {
                 write!(f, "{devices} devices need {per_device} bytes each")?;
@@ -153,6 +161,19 @@ impl std::error::Error for RunError {}
 
 impl std::error::Error for InputError {}
 
+impl std::error::Error for WrongInput {}
+
+impl fmt::Display for WrongInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WrongInput { name, reason } = self;
+        match reason {
+            InputError::Missing => write!(f, "input `{name}` is not given"),
+            InputError::Unknown => write!(f, "the program has no input `{name}`"),
+            reason => write!(f, "input `{name}`: {reason}"),
+        }
+    }
+}
+
 impl std::error::Error for Failure {}
 
 impl fmt::Display for InputError {
@@ -164,7 +185,9 @@ impl fmt::Display for InputError {
             InputError::DType { from, given, expected } => {
                 write!(f, "{from} holds {given}, the program asks for {expected}; `cast` it in the program")
             }
-            InputError::Unreadable(why) => f.write_str(why),
+            InputError::Missing => f.write_str("it is not given"),
+            InputError::Unknown => f.write_str("the program has no such input"),
+            InputError::Unreadable(why) => write!(f, "{why}"),
             InputError::BoundAsConstant => {
                 f.write_str("it is bound as a constant, so a run is not given it again")
             }

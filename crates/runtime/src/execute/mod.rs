@@ -17,7 +17,7 @@ mod link;
 mod record;
 
 pub use crate::instantiate::{InstrId, Streams};
-pub use error::{Failure, How, InputError, NotReady, RunError, Stuck};
+pub use error::{Failure, How, InputError, NotReady, RunError, Stuck, WrongInput};
 pub use link::Link;
 pub use record::{Doing, Event, MoveRecord, Record, Recording};
 pub(crate) use record::{Log, Recorder};

@@ -1,7 +1,7 @@
 //! An array in a mapped file, of which each device reads its own piece.
 
 use super::mapped::MappedFile;
-use crate::tensor::{ArraySource, Tensor, byte_count, copy_piece};
+use crate::tensor::{ArraySource, ReadError, Tensor, byte_count, copy_piece};
 use shardweave_compiler::diagnostic::quote;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::layout::IndexSet;
@@ -72,7 +72,10 @@ impl FileArray {
     }
 
     /// The whole array.
-    pub fn load(&self) -> Result<Tensor, String> {
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file holds what no element of its type is.
+    pub fn load(&self) -> Result<Tensor, ReadError> {
         let whole: Vec<IndexSet> = self.shape.iter().map(|&size| IndexSet::range(0, size)).collect();
         let mut tensor = Tensor::zeros(self.dtype, &self.shape);
         self.read(&whole, tensor.bytes_mut())?;
@@ -103,7 +106,7 @@ impl ArraySource for FileArray {
         }
     }
 
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
         match self.stored.dims {
             DimOrder::LastFastest => copy_piece(self.bytes(), self.dtype, &self.shape, piece, out),
             DimOrder::FirstFastest => {
@@ -115,7 +118,7 @@ impl ArraySource for FileArray {
         }
         // A bool is a byte 0 or 1; kernels and casts rely on it, and a file may hold anything.
         match out.iter().find(|&&byte| self.dtype == DType::Bool && byte > 1) {
-            Some(byte) => Err(format!("{} holds the byte {byte} where a bool is 0 or 1", self.describe())),
+            Some(&byte) => Err(ReadError::NotBool { from: self.describe(), byte }),
             None => Ok(()),
         }
     }

@@ -2,8 +2,9 @@
 
 use super::loaded::{Feed, FeedPiece, Loaded};
 use crate::arena::Arenas;
-use crate::execute::{InputError, RunError, panic_text};
-use crate::tensor::ArraySource;
+use crate::execute::{InputError, RunError, WrongInput, panic_text};
+use crate::tensor::{ArraySource, ReadError};
+use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::program::{Program, SizeBinder, Sizes};
@@ -13,60 +14,72 @@ use std::sync::Arc;
 /// An input to bind: its place among the program's inputs, and where its elements come from.
 pub(crate) type Binding = (usize, Arc<dyn ArraySource>);
 
-/// The sizes that the given arrays and names say; `array` is the one of an input.
+/// The sizes that the given arrays and names say; `array` is the one of an input. Inputs that lack or have
+/// another element type are put into `wrong`; then there are no sizes.
 pub(crate) fn sizes_of<'a>(
     program: &Program,
     named: &[(String, u64)],
     array: impl Fn(&str) -> Option<&'a Arc<dyn ArraySource>>,
-) -> Result<Sizes, RunError> {
+    wrong: &mut Vec<WrongInput>,
+) -> Result<Option<Sizes>, RunError> {
     let mut binder = SizeBinder::new(program);
     for (name, size) in named {
         binder.bind_named(name, *size);
     }
     let needed = program.needed();
     for (id, value) in program.values.iter().filter(|(id, _)| needed[*id] && program.is_input(*id)) {
-        let source = array(&value.name).ok_or_else(|| RunError::MissingInput(value.name.clone()))?;
-        binder.bind_array(id, &source.describe(), source.shape());
+        let mut refuse = |reason| wrong.push(WrongInput { name: value.name.clone(), reason });
+        match array(&value.name) {
+            None => refuse(InputError::Missing),
+            Some(source) => {
+                binder.bind_array(id, &source.describe(), source.shape());
+                if let Err(reason) = check_dtype(&**source, value.dtype) {
+                    refuse(reason);
+                }
+            }
+        }
     }
-    binder.finish().map_err(RunError::Compile)
+    match wrong.is_empty() {
+        true => binder.finish().map(Some).map_err(RunError::Compile),
+        false => Ok(None),
+    }
 }
 
 /// Whether an array is what an input asks for. Dims go by their order, whatever the array calls them.
-pub(crate) fn check(feed: &Feed, source: &dyn ArraySource) -> Result<(), RunError> {
-    let wrong = |reason| Err(RunError::Input { name: feed.name.clone(), reason });
-    let from = || source.describe();
+pub(crate) fn check(feed: &Feed, source: &dyn ArraySource) -> Result<(), InputError> {
     if !feed.ty.has_sizes(source.shape()) {
         let (given, expected) = (source.shape().to_vec(), feed.ty.sizes());
-        return wrong(InputError::Sizes { from: from(), given, expected });
+        return Err(InputError::Sizes { from: source.describe(), given, expected });
     }
-    if source.dtype() != feed.ty.dtype() {
-        let (given, expected) = (source.dtype(), feed.ty.dtype());
-        return wrong(InputError::DType { from: from(), given, expected });
-    }
-    Ok(())
+    check_dtype(source, feed.ty.dtype())
 }
 
-/// Reads all pieces of one device.
+fn check_dtype(source: &dyn ArraySource, expected: DType) -> Result<(), InputError> {
+    match source.dtype() {
+        given if given == expected => Ok(()),
+        given => Err(InputError::DType { from: source.describe(), given, expected }),
+    }
+}
+
+/// Reads all pieces of one device; gives the inputs that cannot be read.
 pub(crate) fn bind_device(
     loaded: &Loaded,
     arenas: &Arenas,
     device: DeviceId,
     bindings: &[Binding],
-) -> Result<(), RunError> {
+) -> Vec<WrongInput> {
+    let mut wrong = Vec::new();
     for (index, source) in bindings {
         let feed = &loaded.inputs[*index];
-        if let Some(piece) = &feed.pieces[device.index()] {
-            // A source is foreign code.
-            let read = catch_unwind(AssertUnwindSafe(|| bind_piece(feed, piece, arenas, device, &**source)));
-            let read =
-                read.unwrap_or_else(|payload| Err(format!("reading it panicked: {}", panic_text(&*payload))));
-            read.map_err(|why| RunError::Input {
-                name: feed.name.clone(),
-                reason: InputError::Unreadable(why),
-            })?;
+        let Some(piece) = &feed.pieces[device.index()] else { continue };
+        // A source is foreign code.
+        let read = catch_unwind(AssertUnwindSafe(|| bind_piece(feed, piece, arenas, device, &**source)));
+        let read = read.unwrap_or_else(|payload| Err(ReadError::Panicked(panic_text(&*payload))));
+        if let Err(why) = read {
+            wrong.push(WrongInput { name: feed.name.clone(), reason: InputError::Unreadable(why) });
         }
     }
-    Ok(())
+    wrong
 }
 
 fn bind_piece(
@@ -75,7 +88,7 @@ fn bind_piece(
     arenas: &Arenas,
     device: DeviceId,
     source: &dyn ArraySource,
-) -> Result<(), String> {
+) -> Result<(), ReadError> {
     let out = arenas.write(device.index(), piece.region.clone());
     match source.held_by(device, feed.ty.held()) {
         Some(held) => out.copy_from_slice(held),

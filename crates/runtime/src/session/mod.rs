@@ -28,7 +28,7 @@ pub use reshard::Resharded;
 
 use crate::arena::Arenas;
 use crate::array::Array;
-use crate::execute::{Backend, InputError, Job, NotReady, Recorder, Recording, RunError};
+use crate::execute::{Backend, InputError, Job, NotReady, Recorder, Recording, RunError, WrongInput};
 use crate::instantiate::LaneId;
 use crate::lockstep;
 use crate::memory;
@@ -87,12 +87,15 @@ enum Executor {
 
 impl Session {
     /// A session that compiles the program for the sizes of its inputs when they come. Without a
-    /// placement it runs on one device.
+    /// placement it runs on one device. The plans of the 64 sets of sizes used last are kept.
     pub fn new(program: Program, placement: Option<Placement>, options: SessionOptions) -> Session {
         Session::with(Plans::of(program, placement), options)
     }
 
     /// A session for a plan that is there already; the inputs must have its sizes.
+    ///
+    /// # Errors
+    /// [`RunError::OutOfMemory`] and [`RunError::TooLarge`] if what the plan needs is not there.
     pub fn from_plan(plan: Plan, options: SessionOptions) -> Result<Session, RunError> {
         let ready = Ready::from_plan(plan, &options)?;
         Session::given(ready, options)
@@ -100,6 +103,9 @@ impl Session {
 
     /// A session for a host program. Inputs and outputs have the types that
     /// are stored: a partial value of a half type is an `f32` array.
+    ///
+    /// # Errors
+    /// As those of [`Session::from_plan`].
     pub fn from_host(host: &Verified, options: SessionOptions) -> Result<Session, RunError> {
         let ready = Ready::from_host(host, &options)?;
         Session::given(ready, options)
@@ -130,6 +136,9 @@ impl Session {
     }
 
     /// Inputs in, outputs out as whole arrays.
+    ///
+    /// # Errors
+    /// Those of [`Session::bind`] and [`Session::execute`].
     pub fn run(&mut self, inputs: &Inputs) -> Result<Outputs, RunError> {
         self.bind(inputs)?;
         self.execute()?;
@@ -138,6 +147,9 @@ impl Session {
 
     /// Inputs in, outputs out as they are placed: no device holds a whole array. An output can be an
     /// input of the next run.
+    ///
+    /// # Errors
+    /// Those of [`Session::bind`] and [`Session::execute`].
     pub fn run_placed(&mut self, inputs: &Inputs) -> Result<Outputs<Array>, RunError> {
         self.bind(inputs)?;
         self.execute()?;
@@ -152,11 +164,12 @@ impl Session {
     /// the plans made so far, so bind before the first run.
     ///
     /// # Errors
-    /// [`RunError::UnknownInput`]; then none of them is bound. Whether sizes and element types fit shows
-    /// when a run first needs them.
+    /// [`RunError::Inputs`] with all names that are no inputs; then none of them is bound. Whether sizes and
+    /// element types fit shows when a run first needs them.
     pub fn bind_constants(&mut self, constants: &Inputs) -> Result<(), RunError> {
-        for (name, _) in constants.iter() {
-            self.check_name(name)?;
+        let unknown: Vec<WrongInput> = self.unknown(constants).collect();
+        if !unknown.is_empty() {
+            return Err(RunError::Inputs(unknown));
         }
         let known = &mut self.options.compile.constants;
         let before = known.len();
@@ -172,38 +185,78 @@ impl Session {
     }
 
     /// Puts the inputs in place, on every device its pieces. Compiles first if the sizes are new.
+    ///
+    /// # Errors
+    /// [`RunError::Inputs`]: all that is wrong with the inputs; [`RunError::Compile`] if they do not fit
+    /// together, or the program cannot be planned at their sizes; [`RunError::OutOfMemory`] and
+    /// [`RunError::TooLarge`] if what the plan needs is not there; [`RunError::Threads`].
     pub fn bind(&mut self, inputs: &Inputs) -> Result<(), RunError> {
+        let mut wrong = Vec::new();
         if let (Plans::Compiled(compiled), false) = (&self.plans, self.sizes_fit(inputs)) {
             let array = |name: &str| self.constants.get(name).or_else(|| inputs.get(name));
-            let sizes = bind::sizes_of(&compiled.program, &self.options.sizes, array)?;
-            self.prepare(&sizes)?;
+            let sizes = bind::sizes_of(&compiled.program, &self.options.sizes, array, &mut wrong)?;
+            match sizes {
+                Some(sizes) => self.prepare(&sizes)?,
+                None => return Err(self.refusal(wrong, inputs)),
+            }
         }
         let in_use = self.in_use.as_ref().ok_or(RunError::NotReady(NotReady::Inputs))?;
         let mut bindings: Vec<Binding> = Vec::new();
         let mut taken = 0;
         for (index, feed) in in_use.ready.loaded.inputs.iter().enumerate() {
-            let given = inputs.get(&feed.name);
+            let mut refuse = |reason| wrong.push(WrongInput { name: feed.name.clone(), reason });
+            let (constant, given) = (self.constants.get(&feed.name), inputs.get(&feed.name));
             taken += usize::from(given.is_some());
-            let constant = self.constants.get(&feed.name);
-            if constant.is_some() && given.is_some() {
-                return Err(twice(&feed.name));
+            let source = match (constant, given) {
+                // That it is given beside the constant is told with the names below.
+                (Some(source), _) | (None, Some(source)) => source,
+                (None, None) => {
+                    refuse(InputError::Missing);
+                    continue;
+                }
+            };
+            if let Err(reason) = bind::check(feed, &**source) {
+                refuse(reason);
             }
-            let source = constant.or(given).ok_or_else(|| RunError::MissingInput(feed.name.clone()))?;
-            bind::check(feed, &**source)?;
             let may_stay = constant.is_some() || feed.role == Role::Constant;
             let is_there = in_use.bound[index].as_ref().is_some_and(|bound| Arc::ptr_eq(bound, source));
             if !(may_stay && is_there) {
                 bindings.push((index, source.clone()));
             }
         }
-        if taken < inputs.len() {
-            self.check_unneeded(inputs)?;
+        let named_right = taken == inputs.len() && self.constants.is_empty();
+        if !wrong.is_empty() || !named_right && self.misnamed(inputs).next().is_some() {
+            return Err(self.refusal(wrong, inputs));
         }
         self.read(bindings)
     }
 
+    /// The error of inputs that are wrong, with those that are wrong by their names.
+    fn refusal(&self, mut wrong: Vec<WrongInput>, inputs: &Inputs) -> RunError {
+        wrong.extend(self.misnamed(inputs));
+        RunError::Inputs(wrong)
+    }
+
+    /// The names of inputs that may not be given: those that are constants, and those that the program does
+    /// not have. One that no output needs may be given.
+    fn misnamed(&self, inputs: &Inputs) -> impl Iterator<Item = WrongInput> {
+        let constants = inputs.iter().filter(|(name, _)| self.constants.get(name).is_some());
+        let twice =
+            constants.map(|(name, _)| WrongInput { name: name.into(), reason: InputError::BoundAsConstant });
+        twice.chain(self.unknown(inputs))
+    }
+
+    fn unknown(&self, inputs: &Inputs) -> impl Iterator<Item = WrongInput> {
+        let unknown = inputs.iter().filter(|(name, _)| !self.plans.has_input(name));
+        unknown.map(|(name, _)| WrongInput { name: name.into(), reason: InputError::Unknown })
+    }
+
     /// Runs the program on what is bound: from inputs in place to results in place. May be called again
     /// without binding again, unless the plan uses the memory of an input for something else.
+    ///
+    /// # Errors
+    /// [`RunError::Device`] if a device finds something wrong with the data, [`RunError::Deadlock`] if none
+    /// can go on; [`RunError::NotReady`] if inputs are not bound; [`RunError::Threads`].
     pub fn execute(&mut self) -> Result<(), RunError> {
         let in_use = self.in_use.as_mut().ok_or(RunError::NotReady(NotReady::Inputs))?;
         let loaded = &in_use.ready.loaded;
@@ -237,11 +290,17 @@ impl Session {
     }
 
     /// The outputs of the last run as whole arrays, in the order of the program.
+    ///
+    /// # Errors
+    /// [`RunError::NotReady`] before a run that succeeds.
     pub fn outputs(&self) -> Result<Outputs, RunError> {
         Ok(Outputs::new(collect::whole(self.with_results()?, &self.arenas)))
     }
 
     /// The outputs of the last run in the layouts in which the devices hold them.
+    ///
+    /// # Errors
+    /// [`RunError::NotReady`] before a run that succeeds.
     pub fn placed_outputs(&self) -> Result<Outputs<Array>, RunError> {
         Ok(Outputs::new(collect::placed(self.with_results()?, &self.arenas)))
     }
@@ -312,21 +371,6 @@ impl Session {
         Ok(())
     }
 
-    fn check_name(&self, name: &str) -> Result<(), RunError> {
-        if self.plans.has_input(name) { Ok(()) } else { Err(RunError::UnknownInput(name.to_string())) }
-    }
-
-    /// An input that no output needs may be given; one that the program does not have may not.
-    fn check_unneeded(&self, inputs: &Inputs) -> Result<(), RunError> {
-        for (name, _) in inputs.iter() {
-            self.check_name(name)?;
-            if self.constants.get(name).is_some() {
-                return Err(twice(name));
-            }
-        }
-        Ok(())
-    }
-
     /// Every device reads its pieces.
     fn read(&mut self, bindings: Vec<Binding>) -> Result<(), RunError> {
         let in_use = self.in_use.as_mut().ok_or(RunError::NotReady(NotReady::Inputs))?;
@@ -339,23 +383,30 @@ impl Session {
         }
         let ready = &in_use.ready;
         let bindings = Arc::new(bindings);
-        let errors: Arc<Mutex<Vec<(DeviceId, RunError)>>> = Arc::default();
+        let errors: Arc<Mutex<Vec<(DeviceId, WrongInput)>>> = Arc::default();
         let round = {
             let (ready, arenas) = (ready.clone(), self.arenas.clone());
             let (bindings, errors) = (bindings.clone(), errors.clone());
             move |rank: usize| {
                 let tasks = &ready.loaded.tasks;
                 let Some(device) = tasks.first_of_device(LaneId::new(rank)) else { return };
-                if let Err(error) = bind::bind_device(&ready.loaded, &arenas, device, &bindings) {
-                    errors.lock().unwrap_or_else(PoisonError::into_inner).push((device, error));
-                }
+                let wrong = bind::bind_device(&ready.loaded, &arenas, device, &bindings);
+                let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+                errors.extend(wrong.into_iter().map(|input| (device, input)));
             }
         };
         self.executor.each(ready.loaded.tasks.lanes.len(), Arc::new(round))?;
         let mut errors = std::mem::take(&mut *errors.lock().unwrap_or_else(PoisonError::into_inner));
         errors.sort_by_key(|(device, _)| *device);
-        if let Some((_, error)) = errors.into_iter().next() {
-            return Err(error);
+        // Each input once, as the first device has it.
+        let mut wrong: Vec<WrongInput> = Vec::new();
+        for (_, input) in errors {
+            if wrong.iter().all(|told| told.name != input.name) {
+                wrong.push(input);
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(RunError::Inputs(wrong));
         }
         for (index, source) in bindings.iter() {
             in_use.bound[*index] = Some(source.clone());
@@ -371,10 +422,6 @@ impl InUse {
         let index = inputs.iter().position(|feed| feed.name == wanted.name && feed.is_where(wanted))?;
         self.bound[index].clone()
     }
-}
-
-fn twice(name: &str) -> RunError {
-    RunError::Input { name: name.into(), reason: InputError::BoundAsConstant }
 }
 
 impl Executor {

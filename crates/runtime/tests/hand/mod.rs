@@ -15,7 +15,7 @@ use shardweave_compiler::text::Cursor;
 use shardweave_compiler::transfer::Traffic;
 use shardweave_runtime::execute::{Backend, Record};
 use shardweave_runtime::session::{Inputs, Outputs, Session, SessionOptions};
-use shardweave_runtime::tensor::{ArraySource, Tensor};
+use shardweave_runtime::tensor::{ArraySource, ReadError, Tensor};
 use std::sync::{Arc, Mutex};
 
 /// A mesh with the given axes; devices `0, 1, ...` unless listed.
@@ -239,7 +239,7 @@ impl<S: ArraySource> ArraySource for Watched<S> {
         self.source.describe()
     }
 
-    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), String> {
+    fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
         self.read.lock().expect("no reading panicked").push(volume(piece));
         self.source.read(piece, out)
     }

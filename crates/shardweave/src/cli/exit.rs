@@ -31,7 +31,7 @@ impl Exit {
     fn of_code(code: Code) -> Exit {
         match code {
             Code::Arguments | Code::ChoiceNeeded | Code::NotBuiltIn => Exit::Usage,
-            Code::IdOutOfRange | Code::DeviceFailed | Code::Deadlock => Exit::Running,
+            Code::IdOutOfRange | Code::DeviceFailed | Code::Deadlock | Code::Fault => Exit::Running,
             Code::CheckFailed => Exit::Check,
             _ => Exit::Input,
         }

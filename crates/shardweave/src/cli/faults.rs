@@ -2,7 +2,7 @@
 
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::program::Program;
-use shardweave_runtime::execute::{How, InputError, RunError};
+use shardweave_runtime::execute::{How, InputError, RunError, WrongInput};
 use shardweave_runtime::kernels::KernelError;
 use shardweave_runtime::reference;
 
@@ -11,9 +11,7 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
     let message = error.to_string();
     let (code, value) = match &error {
         RunError::Compile(told) => return told.clone(),
-        RunError::MissingInput(name) => (Code::InputMissing, Some(name)),
-        RunError::UnknownInput(_) => (Code::InputUnknown, None),
-        RunError::Input { name, reason } => (of_input(reason), Some(name)),
+        RunError::Inputs(wrong) => return of_inputs(program, wrong),
         RunError::Array(_) => (Code::InputShape, None),
         RunError::OutOfMemory { .. } => {
             let help = "cut values that are replicated, or take smaller sizes; `explain` shows what is large";
@@ -21,18 +19,28 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
         }
         RunError::Threads(_) => {
             let help = "`--on lockstep` plays any number of devices in one thread";
-            return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
+            return Diagnostic::general(Code::Threads, message).help(help).into();
         }
         RunError::TooLarge(_) => (Code::TooLarge, None),
         RunError::Device(failure) => (of_device(&failure.how), failure.value.as_ref()),
         RunError::Deadlock(_) => (Code::Deadlock, None),
-        RunError::NotReady(_) | RunError::Broken(_) => (Code::DeviceFailed, None),
+        RunError::NotReady(_) | RunError::Broken(_) => (Code::Fault, None),
     };
     with_way_out(program, value, code, message)
 }
 
+fn of_inputs(program: &Program, wrong: &[WrongInput]) -> Diagnostics {
+    let mut all = Diagnostics::new();
+    for input in wrong {
+        all.extend(with_way_out(program, Some(&input.name), of_input(&input.reason), input.to_string()));
+    }
+    all
+}
+
 fn of_input(reason: &InputError) -> Code {
     match reason {
+        InputError::Missing => Code::InputMissing,
+        InputError::Unknown => Code::InputUnknown,
         InputError::Sizes { .. } => Code::InputShape,
         InputError::DType { .. } => Code::InputDType,
         InputError::Unreadable(_) => Code::FileRead,

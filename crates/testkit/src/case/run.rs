@@ -368,7 +368,7 @@ fn extents(piece: &[IndexSet]) -> Vec<u64> {
 /// The elements of a piece of an array.
 fn elements(whole: &Tensor, piece: &[IndexSet]) -> Result<Vec<f64>, String> {
     let mut part = Tensor::zeros(whole.dtype(), &extents(piece));
-    whole.read(piece, part.bytes_mut())?;
+    whole.read(piece, part.bytes_mut()).map_err(|why| why.to_string())?;
     Ok(numbers(&part))
 }
 

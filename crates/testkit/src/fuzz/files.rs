@@ -206,7 +206,7 @@ fn read_whole(array: &FileArray, behaviour: &mut Behaviour) -> Result<Option<Vec
             behaviour.did("bytes that are no bools");
             return Ok(None);
         }
-        Err(reason) => return Err(reason),
+        Err(reason) => return Err(reason.to_string()),
     };
     let (Some(&first), element) = (array.shape().first(), array.dtype().size()) else {
         return Ok(Some(whole.bytes().to_vec()));
@@ -216,7 +216,7 @@ fn read_whole(array: &FileArray, behaviour: &mut Behaviour) -> Result<Option<Vec
         let piece = array.shape()[1..].iter().map(|&size| IndexSet::range(0, size));
         let piece: Vec<IndexSet> = [IndexSet::range(rows.start, rows.end)].into_iter().chain(piece).collect();
         let mut bytes = vec![0; ((rows.end - rows.start) * row) as usize];
-        array.read(&piece, &mut bytes)?;
+        array.read(&piece, &mut bytes).map_err(|why| why.to_string())?;
         if bytes != whole.bytes()[(rows.start * row) as usize..(rows.end * row) as usize] {
             return Err(format!("rows {rows:?} of {array:?} read alone are others"));
         }
