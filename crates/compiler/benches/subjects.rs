@@ -50,6 +50,41 @@ pub fn additions(count: usize) -> String {
     file("mesh grid { dp = 8, tp = 8 }", &program, &before, "grid", "  x: s/dp\n")
 }
 
+/// So many inputs, added one after another.
+pub fn inputs(count: usize) -> String {
+    let mut program = String::from("  input x: f32[s=64, e=64]\n");
+    let mut before = "x".to_string();
+    for i in 0..count {
+        let _ = writeln!(program, "  input w{i}: f32[s, e]\n  y{i} = add({before}, w{i})");
+        before = format!("y{i}");
+    }
+    file("mesh grid { dp = 8, tp = 8 }", &program, &before, "grid", "  x: s/dp\n")
+}
+
+/// So many inputs, each of which learns its layout from the one before, against the order of the program.
+pub fn followers(count: usize) -> String {
+    let mut program = String::from("  input w0: f32[s=64, e=64]\n");
+    for i in 1..=count {
+        let _ = writeln!(program, "  input w{i}: f32[s, e]");
+    }
+    for i in (0..count).rev() {
+        let _ = writeln!(program, "  y{i} = add(w{i}, w{})\n  output y{i}", i + 1);
+    }
+    let last = format!("w{count}");
+    file("mesh grid { dp = 8, tp = 8 }", &program, &last, "grid", "  w0: s/dp\n")
+}
+
+/// So many products, each of them in steps.
+pub fn streams(count: usize) -> String {
+    let mut program = String::from("  input x: f32[s=64, e=64]\n  input w: f32[h=64, e]\n");
+    let mut placement = String::from("  x: s/tp\n  w: h/dp\n");
+    for i in 0..count {
+        let _ = writeln!(program, "  y{i} = linear(x, w)\n  output y{i}");
+        let _ = writeln!(placement, "  y{i}: s/stream(4), h/dp");
+    }
+    file("mesh grid { dp = 8, tp = 8 }", &program, "x", "grid", &placement)
+}
+
 /// The MLP with sequence parallelism on so many devices.
 pub fn mlp(devices: u64) -> String {
     let program = "  input x: f32[s=40000, e=64]

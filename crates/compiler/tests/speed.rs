@@ -35,6 +35,7 @@ fn within(limit: Duration, what: &str, text: &str) {
 fn layers_and_long_chains() {
     within(Duration::from_secs(30), "48 layers", &subjects::layers(48));
     within(Duration::from_secs(30), "3000 additions", &subjects::additions(3000));
+    within(Duration::from_secs(30), "500 products in steps", &subjects::streams(500));
 }
 
 #[test]
@@ -57,5 +58,27 @@ fn moves_from_1024_devices_to_1024_others() {
 fn placements_on_65_536_devices() {
     for text in subjects::on_many_devices() {
         within(Duration::from_secs(60), &text[text.len().saturating_sub(60)..], &text);
+    }
+}
+
+/// What a statement of a long program costs does not grow with the program: eight times as many take about
+/// eight times as long. If one pass looked at all statements for each, it would be about thirty times.
+#[test]
+fn long_programs_take_as_long_as_they_are() {
+    const MOST: f64 = 16.0;
+    let subjects: [(&str, fn(usize) -> String); 3] = [
+        ("additions", subjects::additions),
+        ("inputs", subjects::inputs),
+        ("layouts that follow each other", subjects::followers),
+    ];
+    for (what, subject) in subjects {
+        let (short, long) = (subject(3000), subject(24_000));
+        // A busy machine disturbs one or the other twice.
+        let mut ratios: Vec<f64> = Vec::new();
+        while ratios.len() < 3 && ratios.last().is_none_or(|last| *last > MOST) {
+            let short = planned(&short).min(planned(&short));
+            ratios.push(planned(&long).as_secs_f64() / short.as_secs_f64());
+        }
+        assert!(ratios.last().is_some_and(|last| *last <= MOST), "{what}: {ratios:?} times as long");
     }
 }

@@ -19,6 +19,7 @@ mod steps;
 use crate::cost::Cost;
 use crate::dtype::DType;
 use crate::id::{Id, Table};
+use crate::instr::verify::{MOST_COUNTER_IDS, MOST_COUNTERS};
 use crate::instr::{Arg, Compute, Move, TensorType};
 use crate::layout::{Layout, StepId, Stream};
 use crate::local::{LocalId, LocalInstr, LocalProgram, LocalValue};
@@ -89,10 +90,12 @@ impl Lower<'_> {
         &self.values[id].ty
     }
 
-    /// Counters for the streams of a loop, each with its steps.
+    /// Counters for the streams of a loop, each with its steps. Where there are many loops, later ones use
+    /// the counters of earlier ones again.
     fn count(&mut self, streams: &[Stream]) -> Vec<(StepId, u64)> {
         let first = self.next_counter.index();
-        self.next_counter = StepId::new(first + streams.len());
+        let next = first + streams.len();
+        self.next_counter = StepId::new(if next + MOST_COUNTERS > MOST_COUNTER_IDS { 0 } else { next });
         (first..).map(StepId::new).zip(streams.iter().map(|stream| stream.steps)).collect()
     }
 

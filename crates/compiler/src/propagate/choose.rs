@@ -12,6 +12,7 @@ use crate::cost::Cost;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
 use crate::id::Table;
 use crate::instr::Kind;
+use crate::instr::verify::MOST_COUNTERS;
 use crate::layout::{Factor, Layout, Steps};
 use crate::mesh::Mesh;
 use crate::op::{Op, Space};
@@ -100,6 +101,7 @@ impl Choose<'_> {
             Some(operand) => (self.reshard(operand, wanted), Vec::new()),
             None => question.best(self.sizes, self.cost),
         };
+        let streams = best.way.over.streams(&question.space_sizes());
         let steps = best.way.over.step_count(&question.space_sizes());
         let conflict = conflict(&question, &best.way.over, values, &self.ancestors);
         let told = self.told(&question, &placed.origin, &best, &others);
@@ -109,7 +111,10 @@ impl Choose<'_> {
             self.refuse_communication(value, &best, &because);
         }
         if steps > MOST_STEPS {
-            self.refuse_steps(value, steps);
+            self.refuse_streams(value, &format!("make {steps} steps together, more than {MOST_STEPS}"));
+        } else if streams.len() > MOST_COUNTERS {
+            let count = streams.len();
+            self.refuse_streams(value, &format!("are {count} inside each other, more than {MOST_COUNTERS}"));
         }
         self.alternatives.extend(told);
         if let Some(conflict) = conflict {
@@ -180,11 +185,11 @@ impl Choose<'_> {
         }
     }
 
-    fn refuse_steps(&mut self, value: ValueId, steps: u64) {
+    fn refuse_streams(&mut self, value: ValueId, why: &str) {
         let v = &self.program.values[value];
         let place = self.entries.get(&value).map(|entry| entry.span);
         let name = quote(&v.name);
-        let message = format!("the streams of {name} make {steps} steps together, more than {MOST_STEPS}");
+        let message = format!("the streams of {name} {why}");
         self.errors.push(
             Diagnostic::at(Code::BadCut, place.unwrap_or(v.span), message)
                 .help("stream fewer dims, or with smaller counts"),

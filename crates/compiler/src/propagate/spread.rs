@@ -2,7 +2,8 @@
 //!
 //! State: for each value its layout or nothing. Every turn decides at least one value or ends, and a
 //! decided value is never changed, so there are at most as many turns as values. Forward goes first, so
-//! that a result follows its operands; backward only fills what nothing forward decides.
+//! that a result follows its operands; backward only fills what nothing forward decides. A value is asked
+//! for again only when something else of an operation that it is part of was decided since.
 
 use super::PlacedValue;
 use super::origin::Origin;
@@ -13,7 +14,7 @@ use crate::layout::{Cuts, Factor, Layout};
 use crate::mesh::Mesh;
 use crate::op::{Later, Space, completed_later};
 use crate::placement::Placement;
-use crate::program::{Operand, Program, Sizes, ValueId};
+use crate::program::{Apply, Operand, Program, Sizes, ValueId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub(super) fn run(
         needed,
         outputs: program.outputs.iter().copied().collect(),
         home,
+        ask_forward: BTreeSet::new(),
+        ask_backward: BTreeSet::new(),
     };
     for entry in placement.iter().flat_map(|placement| &placement.entries) {
         if spread.needed[entry.value] {
@@ -73,6 +76,10 @@ struct Spread<'a> {
     at_hand: Table<ValueId, Vec<Layout>>,
     origins: Table<ValueId, Origin>,
     home: Arc<Mesh>,
+    /// The results whose operands changed since forward last asked for them.
+    ask_forward: BTreeSet<ValueId>,
+    /// The operands of operations that changed since backward last asked for them.
+    ask_backward: BTreeSet<ValueId>,
 }
 
 impl Spread<'_> {
@@ -83,6 +90,10 @@ impl Spread<'_> {
     fn decide(&mut self, value: ValueId, layout: Layout, origin: Origin) {
         self.at_hand[value] = vec![layout];
         self.origins[value] = origin;
+        self.ask_forward.extend(self.users[value].iter().filter(|&&user| self.at_hand[user].is_empty()));
+        let operations = self.users[value].iter().chain([&value]);
+        let operands = operations.filter_map(|&result| self.program.apply(result)).flat_map(Apply::values);
+        self.ask_backward.extend(operands.filter(|&operand| self.at_hand[operand].is_empty()));
     }
 
     fn question(&self, value: ValueId) -> Option<Question<'_>> {
@@ -106,8 +117,9 @@ impl Spread<'_> {
     /// Results follow their operands. Whether any value was decided.
     fn forward(&mut self) -> bool {
         let mut changed = false;
-        for value in self.program.values.keys() {
-            if !self.needed[value] || self.decided(value) {
+        // Those who use a value come after it.
+        while let Some(value) = self.ask_forward.pop_first() {
+            if self.decided(value) {
                 continue;
             }
             let Some(question) = self.question(value) else { continue };
@@ -175,14 +187,18 @@ impl Spread<'_> {
     /// the first in program order that asks for a cut. Whether any value was decided.
     fn backward(&mut self) -> bool {
         let mut changed = false;
-        for value in self.program.values.keys().rev() {
-            if !self.needed[value] || self.decided(value) {
+        let mut asked_now = std::mem::take(&mut self.ask_backward);
+        while let Some(value) = asked_now.pop_last() {
+            if self.decided(value) {
                 continue;
             }
             let asked = self.users[value].iter().find_map(|&user| self.asked_by(user, value));
             if let Some((layout, origin)) = asked {
                 self.decide(value, layout, origin);
                 changed = true;
+                // What comes after this value waits for the next turn.
+                let later = self.ask_backward.split_off(&value);
+                asked_now.extend(std::mem::replace(&mut self.ask_backward, later));
             }
         }
         changed
