@@ -35,6 +35,9 @@ fn programs(criterion: &mut Criterion) {
     planning(criterion, "mlp on 4 devices", &[subjects::mlp(4)]);
     planning(criterion, "48 layers on 8 x 8 devices", &[subjects::layers(48)]);
     planning(criterion, "3000 additions", &[subjects::additions(3000)]);
+    planning(criterion, "3000 inputs", &[subjects::inputs(3000)]);
+    planning(criterion, "3000 layouts that follow each other", &[subjects::followers(3000)]);
+    planning(criterion, "500 products in steps", &[subjects::streams(500)]);
     planning(criterion, "five placements on 65,536 devices", &subjects::on_many_devices());
 }
 

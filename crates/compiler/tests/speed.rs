@@ -66,13 +66,12 @@ fn placements_on_65_536_devices() {
 #[test]
 fn long_programs_take_as_long_as_they_are() {
     const MOST: f64 = 16.0;
-    let subjects: [(&str, fn(usize) -> String); 3] = [
-        ("additions", subjects::additions),
-        ("inputs", subjects::inputs),
-        ("layouts that follow each other", subjects::followers),
+    let subjects = [
+        ("additions", [3000, 24_000].map(subjects::additions)),
+        ("inputs", [3000, 24_000].map(subjects::inputs)),
+        ("layouts that follow each other", [3000, 24_000].map(subjects::followers)),
     ];
-    for (what, subject) in subjects {
-        let (short, long) = (subject(3000), subject(24_000));
+    for (what, [short, long]) in subjects {
         // A busy machine disturbs one or the other twice.
         let mut ratios: Vec<f64> = Vec::new();
         while ratios.len() < 3 && ratios.last().is_none_or(|last| *last > MOST) {
