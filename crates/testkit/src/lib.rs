@@ -7,6 +7,7 @@
 //! * [`generate`]: programs, meshes and placements drawn at random, and shrunk when one fails.
 //! * [`agree()`]: the reference, the lockstep executor and the threads give the same numbers, and send the
 //!   bytes that the plan promises.
+//! * [`sources`]: the texts of the repository that tests start from, and the plans of the cases.
 //! * [`fuzz`]: any bytes as weave file, compiled form, array file or plan.
 //! * [`forms`]: every form prints and parses back to the same thing.
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod case;
 mod exactness;
 mod agree;
 pub mod forms;
+pub mod sources;
 pub mod fuzz;
 pub mod generate;
 

@@ -44,7 +44,7 @@ pub mod expression;
 pub mod fill;
 mod run;
 
-pub use concrete::concrete;
+pub use concrete::{Given, concrete, planned};
 pub use run::{Meshes, Outcome, run_case_file, run_cases};
 
 use expect::{Expected, Limit};

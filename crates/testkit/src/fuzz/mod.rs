@@ -27,7 +27,8 @@ pub use mutate::mutated;
 pub use random::Random;
 pub use watch::{Slack, examine};
 
-use std::path::{Path, PathBuf};
+use crate::sources;
+use std::path::PathBuf;
 
 /// Something that is fed with any bytes.
 pub struct Target {
@@ -85,24 +86,10 @@ pub fn target(name: &str) -> Option<&'static Target> {
 
 /// The folder of inputs of a target that once failed.
 pub fn corpus(target: &Target) -> PathBuf {
-    root().join("corpus").join(target.name)
+    sources::root().join("corpus").join(target.name)
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The content of all files of a folder of the repository that end so, sorted by name.
-///
-/// # Panics
-/// If the folder cannot be read: the seeds are a part of the repository.
+/// The content of all files of a folder that end so.
 fn contents(folder: &str, ends: &[&str]) -> Vec<Vec<u8>> {
-    let folder = root().join(folder);
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
-    paths.retain(|path| {
-        path.extension().is_some_and(|extension| ends.iter().any(|end| extension.eq_ignore_ascii_case(end)))
-    });
-    paths.sort();
-    paths.iter().map(|path| std::fs::read(path).expect("a seed can be read")).collect()
+    sources::contents(folder, ends).into_iter().map(|(_, content)| content).collect()
 }

@@ -7,13 +7,13 @@
 use super::{Behaviour, Random, behaviour::pattern, contents};
 use crate::agree::{Disagreement, Trial, agree, backends_agree};
 use crate::case::fill::{Fill, numbers};
-use crate::case::{CaseFile, concrete};
+use crate::case::{CaseFile, Given, concrete};
 use crate::exactness::{Exactness, exactness};
 use crate::forms;
 use crate::generate::{Seeds, case_text};
 use shardweave_compiler::compile::{CompileOptions, Plan, compile};
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::file::{AxisSize, parse_file};
+use shardweave_compiler::file::parse_file;
 use shardweave_compiler::host::HostInstr;
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes, ValueId};
@@ -104,34 +104,6 @@ pub fn check(input: &[u8]) -> Result<Behaviour, String> {
         }
     }
     Ok(behaviour)
-}
-
-/// What the comments of an input say. Lines that say nothing sensible are left out.
-struct Given {
-    axes: Vec<AxisSize>,
-    sizes: Vec<(String, u64)>,
-    fills: Vec<(String, Fill)>,
-}
-
-impl Given {
-    fn read(text: &str) -> Given {
-        let mut given = Given { axes: Vec::new(), sizes: Vec::new(), fills: Vec::new() };
-        for line in text.lines().filter_map(|line| line.trim().strip_prefix("#!")) {
-            let (word, rest) = line.trim().split_once(' ').unwrap_or((line, ""));
-            let pairs = rest.split_whitespace().filter_map(|pair| pair.split_once('='));
-            let mut pairs = pairs.filter_map(|(name, size)| Some((name.to_string(), size.parse().ok()?)));
-            match word {
-                "size" => given.sizes.extend(pairs),
-                "mesh" => given.axes.extend(pairs.by_ref().map(|(path, size)| AxisSize { path, size })),
-                "input" => given.fills.extend(
-                    rest.split_once(':')
-                        .and_then(|(x, fill)| Some((x.trim().into(), Fill::parse(fill.trim()).ok()?))),
-                ),
-                _ => {}
-            }
-        }
-        given
-    }
 }
 
 /// One program on one placement.

@@ -1,0 +1,238 @@
+//! From a program to its machine: loops unrolled, pieces found, waits between lanes.
+
+use super::machine::{Lane, Machine, Piece, Step, UNDEFINED, Work, digest};
+use super::moves::{Round, rounds};
+use shardweave_compiler::host::{
+    Action, At, Buffer, BufferId, HostProgram, Recorded, Recordings, StreamId, Walk, enqueue,
+};
+use shardweave_compiler::id::Id;
+use shardweave_compiler::instr::{Arg, Compute};
+use shardweave_compiler::layout::volume;
+use shardweave_compiler::mesh::DeviceId;
+use std::ops::Range;
+
+/// Programs of more steps, or with larger memories, are not made into machines.
+const MOST_STEPS: usize = 10_000;
+const MOST_BYTES: u64 = 1 << 18;
+
+/// Whether a program is small enough for marks of all its elements.
+pub fn is_small(program: &HostProgram) -> bool {
+    program.arena.saturating_mul(program.devices) <= MOST_BYTES
+        && program.devices <= 9
+        && program.streams <= 5
+}
+
+impl Machine {
+    /// An `Err` says why a program that was not verified makes no sense at all.
+    pub fn new(program: &HostProgram) -> Result<Machine, String> {
+        if !is_small(program) {
+            return Err("it is not small".into());
+        }
+        let sizes = program.buffers.values().map(|buffer| buffer.ty.dtype.size());
+        let devices = program.devices as usize;
+        let mut build = Build {
+            program,
+            cell: sizes.min().unwrap_or(1),
+            at: At::outside(),
+            recordings: Recordings::new(),
+            lanes: Vec::new(),
+            turns: Vec::new(),
+            count: 0,
+        };
+        for device in 0..devices {
+            let streams = (0..program.streams).map(StreamId::new);
+            build.lanes.extend(streams.map(|stream| Lane { device, stream, steps: Vec::new() }));
+        }
+        enqueue(&program.body, Walk::Every, &mut |enqueued| {
+            build.at = enqueued.at.clone();
+            build.action(enqueued.stream, enqueued.action)
+        })?;
+        let mut memory = vec![vec![UNDEFINED; (program.arena / build.cell) as usize]; devices];
+        build.at = At::outside();
+        for (id, _) in program.buffers.iter().filter(|(_, buffer)| buffer.role.is_given()) {
+            for (device, memory) in memory.iter_mut().enumerate() {
+                if let Some(piece) = build.piece(id, device)? {
+                    piece.write(memory, digest(("given", id.index(), device)));
+                }
+            }
+        }
+        let mut outputs = Vec::new();
+        for (_, id) in &program.outputs {
+            for device in 0..devices {
+                outputs.extend(build.piece(*id, device)?.map(|piece| (device, piece)));
+            }
+        }
+        Ok(Machine::of(build.lanes, build.turns, memory, outputs))
+    }
+}
+
+/// Walks over the program as it is enqueued and gives each lane its steps.
+struct Build<'a> {
+    program: &'a HostProgram,
+    /// Bytes of a cell: the smallest element that there is.
+    cell: u64,
+    /// Where in its loops the program is.
+    at: At,
+    /// Which stream recorded an event, and where its lanes were then.
+    recordings: Recordings<(StreamId, Vec<usize>)>,
+    lanes: Vec<Lane>,
+    turns: Vec<String>,
+    count: usize,
+}
+
+impl Build<'_> {
+    fn devices(&self) -> Range<usize> {
+        0..self.program.devices as usize
+    }
+
+    fn lane(&self, device: usize, stream: StreamId) -> usize {
+        device * self.program.streams + stream.index()
+    }
+
+    fn push(&mut self, device: usize, stream: StreamId, work: Work) {
+        let (lane, turn) = (self.lane(device, stream), self.turns.len() - 1);
+        self.lanes[lane].steps.push(Step { turn, work });
+    }
+
+    fn done(&self, device: usize, stream: StreamId) -> usize {
+        self.lanes[self.lane(device, stream)].steps.len()
+    }
+
+    fn action(&mut self, stream: StreamId, action: &Action) -> Result<(), String> {
+        self.count += self.program.devices as usize;
+        if stream.index() >= self.program.streams || self.count > MOST_STEPS {
+            return Err(format!("there is no {stream}, or there are too many steps"));
+        }
+        self.turns.push(format!("{stream}: {action}"));
+        match action {
+            Action::Alloc(id) | Action::Free(id) => self.spoil(*id, stream),
+            Action::Compute(compute) => self.compute(compute, stream),
+            Action::Move(moved) => {
+                let piece = |id, device| self.piece(id, device);
+                let rounds = rounds(self.program, moved, &self.steps(), &piece)?;
+                self.meet(stream, rounds);
+                Ok(())
+            }
+            Action::Record(event) => {
+                let at = self.devices().map(|device| self.done(device, stream)).collect();
+                self.recordings.record(*event, &self.at, (stream, at));
+                Ok(())
+            }
+            Action::Wait { event, back } => {
+                let recorded = match self.recordings.wait(*event, *back, &self.at) {
+                    Recorded::There(recorded) => Some(recorded.clone()),
+                    Recorded::NotYet => return Ok(()),
+                    Recorded::Never => None,
+                };
+                for device in self.devices() {
+                    // What is never recorded never happens: a lane that waits for itself never goes on.
+                    let never = (self.lane(device, stream), self.done(device, stream) + 1);
+                    let whom = recorded.as_ref();
+                    let whom = whom.map_or(never, |(of, at)| (self.lane(device, *of), at[device]));
+                    self.push(device, stream, Work::Wait(vec![whom]));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// By step id the running steps. Programs that the verifier refuses name steps that do not run.
+    fn steps(&self) -> Vec<u64> {
+        let mut steps = self.at.steps().to_vec();
+        steps.resize(steps.len().max(4), 0);
+        steps
+    }
+
+    /// Where the slot of a buffer at this step starts.
+    fn slot_start(&self, buffer: &Buffer) -> u64 {
+        buffer.offset + self.at.slot(buffer.slots) * buffer.bytes
+    }
+
+    fn buffer(&self, id: BufferId) -> Result<&Buffer, String> {
+        let buffer = self.program.buffers.get(id).ok_or_else(|| format!("there is no {id}"))?;
+        let known = buffer.ty.layout.mesh().device_bound() <= self.program.devices;
+        let whole = buffer.offset.is_multiple_of(self.cell)
+            && (buffer.slots == 1 || buffer.bytes.is_multiple_of(self.cell));
+        let fits = known && whole && buffer.extent().end <= self.program.arena;
+        if fits { Ok(buffer) } else { Err(format!("{id} does not fit")) }
+    }
+
+    fn spoil(&mut self, id: BufferId, stream: StreamId) -> Result<(), String> {
+        let buffer = self.buffer(id)?;
+        let start = self.slot_start(buffer);
+        let cells = (start / self.cell) as usize..((start + buffer.bytes) / self.cell) as usize;
+        let mesh = buffer.ty.layout.mesh().clone();
+        for device in self.devices().filter(|&device| mesh.place_of(DeviceId::new(device)).is_some()) {
+            self.push(device, stream, Work::Spoil(cells.clone()));
+        }
+        Ok(())
+    }
+
+    fn piece(&self, id: BufferId, device: usize) -> Result<Option<Piece>, String> {
+        let buffer = self.buffer(id)?;
+        let held = buffer.ty.layout.piece_at_step(&buffer.ty.sizes(), DeviceId::new(device), &self.steps());
+        let Some(held) = held else { return Ok(None) };
+        let (elements, size) = (volume(&held), buffer.ty.dtype.size());
+        if elements.checked_mul(size).is_none_or(|bytes| bytes > buffer.bytes) {
+            return Err(format!("{id} is too short"));
+        }
+        Ok(Some(Piece {
+            buffer: id,
+            start: (self.slot_start(buffer) / self.cell) as usize,
+            elements: elements as usize,
+            width: (size / self.cell) as usize,
+        }))
+    }
+
+    fn compute(&mut self, compute: &Compute<BufferId>, stream: StreamId) -> Result<(), String> {
+        let operands = compute.operands.iter().filter_map(|operand| match operand {
+            Arg::Value(id) => Some(*id),
+            Arg::Number(_) => None,
+        });
+        let operands: Vec<BufferId> = operands.collect();
+        let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
+        for device in self.devices() {
+            // Which part of the work it is, not at which step: a step that picks nothing repeats the work.
+            let part = compute.over.piece_at_step(&sizes, DeviceId::new(device), &self.steps());
+            let Some(part) = part else { continue };
+            let mut pieces = Vec::new();
+            for &id in &operands {
+                pieces.extend(self.piece(id, device)?);
+            }
+            let what = digest((compute.to_string(), format!("{part:?}"), device));
+            self.push(device, stream, Work::Read(pieces, what));
+            if let Some(piece) = self.piece(compute.result, device)? {
+                self.push(device, stream, Work::Write(piece));
+            }
+        }
+        Ok(())
+    }
+
+    /// A device waits before each round for those it reads from to have come there, and at the end for all
+    /// who have read from it.
+    fn meet(&mut self, stream: StreamId, rounds: Vec<Round>) {
+        let here: Vec<usize> = self.devices().map(|device| self.done(device, stream)).collect();
+        let lanes: Vec<usize> = self.devices().map(|device| self.lane(device, stream)).collect();
+        let reads = |round: &Round, reader: usize, owner: usize| {
+            reader != owner && round[reader].takes.iter().any(|take| take.from.device == owner)
+        };
+        let mut leaves: Vec<Vec<(usize, usize)>> = self.devices().map(|_| Vec::new()).collect();
+        for (at, round) in rounds.into_iter().enumerate() {
+            let mut waits = Vec::new();
+            for device in self.devices() {
+                let owners = self.devices().filter(|&owner| reads(&round, device, owner));
+                waits.push(Work::Wait(owners.map(|owner| (lanes[owner], here[owner] + 2 * at)).collect()));
+                let readers = self.devices().filter(|&reader| reads(&round, reader, device));
+                leaves[device].extend(readers.map(|reader| (lanes[reader], here[reader] + 2 * at + 2)));
+            }
+            for (device, (taken, wait)) in round.into_iter().zip(waits).enumerate() {
+                let nothing = taken.fill.is_none() && taken.takes.is_empty();
+                self.push(device, stream, wait);
+                self.push(device, stream, if nothing { Work::Wait(Vec::new()) } else { Work::Copy(taken) });
+            }
+        }
+        for (device, leave) in leaves.into_iter().enumerate() {
+            self.push(device, stream, Work::Wait(leave));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What the host verifier accepts runs the same in every order, and what is broken on purpose is refused.
+//!
+//! A program is made into a [machine](machine), of which every order is [tried](explore). The programs
+//! are those of the forms, of the cases and of the golden files; the same [put on streams](streams) that
+//! hardly wait for each other; and [mutations](mutations) of them: of the forms all there are, of the others
+//! as many as there is time for, the same every time.
+
+mod build;
+mod conflicts;
+mod explore;
+mod faults;
+mod machine;
+mod moves;
+mod mutants;
+mod mutations;
+mod rings;
+mod streams;
+
+use build::is_small;
+use explore::{Orders, Wrong, explore};
+use machine::Machine;
+use shardweave_compiler::host::{HostInstr, HostProgram};
+use shardweave_testkit::fuzz::Random;
+use shardweave_testkit::sources::{hosts_of_cases, hosts_of_forms, hosts_of_goldens};
+use std::collections::BTreeSet;
+
+/// A program is explored with nothing left out if it has at most so many states, times cells; one on two or
+/// three devices, so that all of them are.
+const MOST_OF_FEW: usize = 1 << 25;
+/// One on more devices.
+const MOST_OF_MANY: usize = 1 << 19;
+/// A changed program: there are many.
+const MOST_OF_MUTANT: usize = 1 << 17;
+
+/// Where orders that do not differ are left out, no program has more states.
+const MOST: usize = 1 << 13;
+
+/// What was explored.
+#[derive(Clone, Copy, Default, Debug)]
+struct Tried {
+    /// How many programs, how many of them with a loop, and with more than one stream.
+    programs: usize,
+    loops: usize,
+    streams: usize,
+    /// Programs of which all orders were tried, and their states.
+    whole: usize,
+    states: usize,
+}
+
+impl Tried {
+    /// The outputs of a program that is right, or what goes wrong.
+    fn explore(&mut self, program: &HostProgram, room: usize) -> Result<u64, Wrong> {
+        let outputs = self.compare(program, room)?;
+        Ok(outputs.unwrap_or_else(|| panic!("the orders that differ are not few:\n{program}")))
+    }
+
+    /// Tries all orders that differ, and all there are where there is room for their states; both ways must
+    /// say the same. `None` if a program that is not right is too large for both.
+    fn compare(&mut self, program: &HostProgram, room: usize) -> Result<Option<u64>, Wrong> {
+        let machine = Machine::new(program).unwrap_or_else(|why| panic!("{why}:\n{program}"));
+        let different = explore(&machine, Orders::Different, MOST);
+        let different = different.map(|explored| explored.map(|one| one.outputs));
+        self.programs += 1;
+        self.loops += usize::from(program.body.iter().any(|one| matches!(one, HostInstr::Loop(_))));
+        self.streams += usize::from(program.streams > 1);
+        match (&different, explore(&machine, Orders::All, room / machine.cells())) {
+            // What there is no room for is left to the orders that differ.
+            (_, Ok(None)) | (Err(_), Err(_)) => {}
+            (Ok(outputs), Ok(Some(all))) => {
+                assert!(outputs.is_none_or(|outputs| outputs == all.outputs), "{program}");
+                self.whole += 1;
+                self.states += all.states;
+            }
+            (Err(wrong), Ok(Some(_))) => panic!("only some orders show that {wrong}\n{program}"),
+            (Ok(None), Err(wrong)) => return Err(wrong),
+            (Ok(Some(_)), Err(wrong)) => panic!("only all orders show that {wrong}\n{program}"),
+        }
+        different
+    }
+}
+
+/// The outputs of a program that is right.
+fn outputs(program: &HostProgram) -> u64 {
+    Tried::default().explore(program, 0).unwrap_or_else(|wrong| panic!("{wrong}\n{program}"))
+}
+
+/// All small programs, each once.
+fn small(programs: Vec<(String, HostProgram)>) -> Vec<(String, HostProgram)> {
+    let mut seen = BTreeSet::new();
+    let small = programs.into_iter().filter(|(_, program)| is_small(program));
+    small.filter(|(_, program)| seen.insert(program.to_string())).collect()
+}
+
+fn all_small() -> Vec<(String, HostProgram)> {
+    small([hosts_of_forms(), hosts_of_goldens(), hosts_of_cases()].concat())
+}
+
+#[test]
+fn right_programs_run_the_same_in_every_order() {
+    let (mut few, mut many) = (Tried::default(), Tried::default());
+    for (name, program) in all_small() {
+        let (tried, room) =
+            if program.devices <= 3 { (&mut few, MOST_OF_FEW) } else { (&mut many, MOST_OF_MANY) };
+        tried.explore(&program, room).unwrap_or_else(|wrong| panic!("{name}: {wrong}\n{program}"));
+    }
+    let told = format!("few devices: {few:?}, many: {many:?}");
+    assert!(few.whole == few.programs && few.whole > 300 && few.loops > 20, "{told}");
+    assert!(many.programs > 400 && many.whole > 200 && many.loops > 20, "{told}");
+    assert!(few.states + many.states > 400_000, "{told}");
+}
+
+#[test]
+fn no_wait_that_the_verifier_asks_for_is_missing() {
+    let mut random = Random::new(3);
+    let mut tried = Tried::default();
+    for (name, right) in all_small() {
+        let short = right.actions().len() <= MOST_ACTIONS;
+        if right.streams == 1
+            && short
+            && let Some(program) = streams::parallel(&right, &mut random)
+        {
+            let ran = tried.explore(&program, MOST_OF_MUTANT);
+            let ran = ran.unwrap_or_else(|wrong| panic!("{name}: {wrong}\n{program}"));
+            assert_eq!(ran, outputs(&right), "{name} has other outputs\n{program}");
+        }
+    }
+    assert!(tried.streams > 750 && tried.loops > 50 && tried.whole > 300, "{tried:?}");
+}
+
+/// Longer programs are not put on streams: every wait is tried by verifying the whole.
+const MOST_ACTIONS: usize = 60;
