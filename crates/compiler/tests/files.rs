@@ -50,7 +50,7 @@ fn placements_may_stand_before_what_they_name() {
     let other = "mesh n { i = 3 }\n";
     let forward = sound(&format!("{mesh}{other}{program}{placement}"));
     assert_eq!(sound(&format!("{placement}{program}{mesh}{other}")), forward);
-    assert_eq!(forward.placements()[0].entries[0].layout.mesh().device_count(), 3);
+    assert_eq!(forward.placements()[0].entries()[0].layout.mesh().device_count(), 3);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn an_axis_takes_the_size_of_the_command_line() {
     let resize = |path: &str, size| parse_file(text, &[AxisSize { path: path.into(), size }]);
     let (file, found) = resize("a.b.c", 3);
     assert!(found.is_empty(), "{found}");
-    assert_eq!(file.placements()[0].mesh.device_count(), 6);
+    assert_eq!(file.placements()[0].mesh().device_count(), 6);
     for (path, size, expected) in [
         (
             "z.c",

@@ -91,16 +91,16 @@ fn plans(path: &Path) -> Vec<(String, Plan)> {
     for program in file.programs() {
         let own: Vec<(&str, u64)> = SIZES
             .into_iter()
-            .filter(|(name, _)| program.dim(name).is_some_and(|dim| program.dims[dim].fixed.is_none()))
+            .filter(|(name, _)| program.dim(name).is_some_and(|dim| program.dims()[dim].fixed.is_none()))
             .collect();
         let sizes =
-            Sizes::bind(program, own).unwrap_or_else(|mistakes| panic!("{}: {mistakes}", program.name));
-        let placements = file.placements().iter().filter(|placement| placement.program == program.name);
+            Sizes::bind(program, own).unwrap_or_else(|mistakes| panic!("{}: {mistakes}", program.name()));
+        let placements = file.placements().iter().filter(|placement| placement.program() == program.name());
         for placement in std::iter::once(None).chain(placements.map(Some)) {
             let plan = compile(program, placement, &sizes, &CompileOptions::default());
-            let name = placement.map_or("none", |placement| &placement.name);
-            let plan = plan.unwrap_or_else(|mistakes| panic!("{}, {name}: {mistakes}", program.name));
-            plans.push((format!("{}.{name}", program.name), plan));
+            let name = placement.map_or("none", |placement| placement.name());
+            let plan = plan.unwrap_or_else(|mistakes| panic!("{}, {name}: {mistakes}", program.name()));
+            plans.push((format!("{}.{name}", program.name()), plan));
         }
     }
     plans

@@ -50,12 +50,14 @@ fn digest(bytes: &[u8], random: &mut Random) {
 
 fn bind(file: &WeaveFile, random: &mut Random) {
     for program in file.programs() {
-        let sizes = program.dims.values().filter(|dim| dim.fixed.is_none());
+        let sizes = program.dims().values().filter(|dim| dim.fixed.is_none());
         let sizes: Vec<(&str, u64)> = sizes
             .map(|dim| (dim.name.as_str(), [0, 1, 2, 3, 4, 6, 8, 12, u64::MAX][random.below(9)]))
             .collect();
         if let Ok(sizes) = Sizes::bind(program, sizes) {
-            for placement in file.placements().iter().filter(|placement| placement.program == program.name) {
+            for placement in
+                file.placements().iter().filter(|placement| placement.program() == program.name())
+            {
                 verify_sizes(program, placement, &sizes);
             }
         }

@@ -116,7 +116,7 @@ fn layout(random: &mut Random, dims: &[&str], home: usize) -> String {
 fn placement(random: &mut Random, program: &Program) -> String {
     let home = random.below(MESHES.len());
     let mut text = format!("placement p for kinds on {} {{\n", MESHES[home].0);
-    for (id, value) in program.values.iter() {
+    for (id, value) in program.values().iter() {
         if random.chance(3) {
             text.push_str(&format!("  {}: {}\n", value.name, layout(random, &program.dim_names(id), home)));
         }

@@ -39,17 +39,17 @@ impl RandomArray {
     /// The array that a seed gives for an input of a program: its integers are ids that exist, where the
     /// program uses them as such.
     pub fn for_input(seed: u64, program: &Program, sizes: &Sizes, input: ValueId) -> RandomArray {
-        let value = &program.values[input];
+        let value = &program.values()[input];
         let shape: Vec<u64> = value.dims.iter().map(|&dim| sizes[dim]).collect();
         let mut array = RandomArray::new(seed, &value.name, value.dtype, &shape);
         let needed = program.needed();
-        for user in program.values.keys().filter(|&user| needed[user]) {
+        for user in program.values().keys().filter(|&user| needed[user]) {
             let Some(apply) = program.apply(user) else { continue };
             if let (Op::Embedding, [Operand::Value(ids), Operand::Value(table)]) =
                 (&apply.op, &apply.operands[..])
                 && *ids == input
             {
-                array.below = array.below.min(sizes[program.values[*table].dims[0]]);
+                array.below = array.below.min(sizes[program.values()[*table].dims[0]]);
             }
         }
         array

@@ -49,7 +49,7 @@ fn allocations_of_a_run(name: &str, statements: &str, placement: &str) -> usize 
     let (program, placement) = (file.programs()[0].clone(), file.placements()[0].clone());
     let sizes = SizeBinder::new(&program).finish().unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut inputs = Inputs::new();
-    for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {
+    for (id, value) in program.values().iter().filter(|(id, _)| program.is_input(*id)) {
         inputs.insert(&*value.name, Arc::new(RandomArray::for_input(1, &program, &sizes, id)));
     }
     let mut session = Session::new(program, Some(placement), SessionOptions::default());

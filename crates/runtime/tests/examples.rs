@@ -31,7 +31,7 @@ fn sizes(program: &Program, given: &[u64]) -> Sizes {
     let mut binder = SizeBinder::new(program);
     for (dim, &size) in binder.missing().into_iter().zip(given.iter().cycle()) {
         // One placement gives the pieces of `t`: 5 + 3 + 4 + 4.
-        let size = if program.dims[dim].name == "t" { 16 } else { size };
+        let size = if program.dims()[dim].name == "t" { 16 } else { size };
         binder.bind(dim, size, SizeSource::Named);
     }
     binder.finish().unwrap_or_else(|error| panic!("{error}"))
@@ -40,7 +40,7 @@ fn sizes(program: &Program, given: &[u64]) -> Sizes {
 /// Small integers, another sequence for each input.
 fn inputs(program: &Program, sizes: &Sizes) -> BTreeMap<String, Tensor> {
     let needed = program.needed();
-    let needed = program.values.iter().filter(|(id, _)| needed[*id] && program.is_input(*id));
+    let needed = program.values().iter().filter(|(id, _)| needed[*id] && program.is_input(*id));
     let array = |(seed, (_, value)): (usize, (_, &shardweave_compiler::program::Value))| {
         let shape: Vec<u64> = value.dims.iter().map(|&dim| sizes[dim]).collect();
         let count: u64 = shape.iter().product();
@@ -53,7 +53,7 @@ fn inputs(program: &Program, sizes: &Sizes) -> BTreeMap<String, Tensor> {
 
 fn is_exact(program: &Program) -> bool {
     program
-        .values
+        .values()
         .keys()
         .all(|value| !program.apply(value).is_some_and(|apply| matches!(apply.op, Op::Map(_))))
 }
@@ -115,7 +115,7 @@ fn sj5_examples_agree_with_the_reference_on_any_number_of_devices() {
             let file = read(example, &axes);
             for given in [[5, 7, 6, 3], [2, 3, 4, 8], [1, 9, 2, 13]] {
                 for placement in file.placements() {
-                    let program = file.program(&placement.program).expect("the placement's program");
+                    let program = file.program(placement.program()).expect("the placement's program");
                     let sizes = sizes(program, &given);
                     let inputs = inputs(program, &sizes);
                     let by_value = inputs
@@ -126,7 +126,7 @@ fn sj5_examples_agree_with_the_reference_on_any_number_of_devices() {
                     let found = run(program, Some(placement), &inputs);
                     for ((name, found), (_, expected)) in found.iter().zip(&expected) {
                         let told =
-                            format!("{example} {} {name}, {devices} devices, {given:?}", placement.name);
+                            format!("{example} {} {name}, {devices} devices, {given:?}", placement.name());
                         if is_exact(program) {
                             assert_eq!(found.bytes(), expected.bytes(), "{told}");
                         } else {

@@ -63,10 +63,10 @@ fn errors(size: u64, element: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
         let inputs = arrays.iter().cloned().fold(Inputs::new(), |all, (name, x)| all.with(name, x));
         let outputs = session.run(&inputs).expect("it cannot fail");
         let error = |&id| {
-            let (name, exact) = (&program.values[id].name, exact.get(id).expect("an output"));
+            let (name, exact) = (&program.values()[id].name, exact.get(id).expect("an output"));
             compare(outputs.get(name).expect("an output"), exact).max_rel
         };
-        program.outputs.iter().map(error).collect()
+        program.outputs().iter().map(error).collect()
     };
     std::iter::once(None).chain(file.placements().iter().map(Some)).map(run).collect()
 }

@@ -94,7 +94,7 @@ fn inputs_of(trial: &Trial<'_>) -> Inputs {
     let needed = trial.program.needed();
     let given = trial.inputs.iter().filter(|(id, _)| needed[**id]);
     given.fold(Inputs::new(), |inputs, (id, tensor)| {
-        inputs.with(trial.program.values[*id].name.clone(), tensor.clone())
+        inputs.with(trial.program.values()[*id].name.clone(), tensor.clone())
     })
 }
 
@@ -134,7 +134,10 @@ fn run_placed(
         };
         let array = Array::place(tensor, &trial.program.dim_names(id), layout);
         let to = if at < given.len() / 2 { &mut constants } else { &mut inputs };
-        to.insert(trial.program.values[id].name.clone(), Arc::new(array.map_err(|error| error.to_string())?));
+        to.insert(
+            trial.program.values()[id].name.clone(),
+            Arc::new(array.map_err(|error| error.to_string())?),
+        );
     }
     session.bind_constants(&constants).map_err(|error| error.to_string())?;
     let outputs = session.run_placed(&inputs).map_err(|error| error.to_string())?;
@@ -149,11 +152,11 @@ fn compare_with_reference(
     let program = trial.program;
     let exactness = exactness(program, trial.inputs);
     let names: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
-    let wanted: Vec<&str> = program.outputs.iter().map(|&id| program.values[id].name.as_str()).collect();
+    let wanted: Vec<&str> = program.outputs().iter().map(|&id| program.values()[id].name.as_str()).collect();
     if names != wanted {
         return Err(format!("the outputs are {names:?}, not {wanted:?}"));
     }
-    for (&id, (name, output)) in program.outputs.iter().zip(outputs) {
+    for (&id, (name, output)) in program.outputs().iter().zip(outputs) {
         let reference = values.get(id).expect("the reference has every output");
         if (output.dtype(), output.shape()) != (reference.dtype(), reference.shape()) {
             return Err(format!("{name} is {output:?}, not {reference:?}"));

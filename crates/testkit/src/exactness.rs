@@ -26,7 +26,7 @@ pub enum Exactness {
 /// How far each value is determined when the inputs are these.
 pub fn exactness(program: &Program, inputs: &BTreeMap<ValueId, Tensor>) -> Table<ValueId, Exactness> {
     let mut known: Table<ValueId, Exactness> = Table::new();
-    for (id, _) in program.values.iter() {
+    for (id, _) in program.values().iter() {
         let of_value = match program.apply(id) {
             None => inputs.get(&id).map_or(Exactness::Whole, of_input),
             Some(apply) => {

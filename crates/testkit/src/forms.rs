@@ -49,29 +49,29 @@ fn check_built(program: &Program, placement: Option<&Placement>) -> Result<(), S
     same_text("the built program", &program.to_string(), &built.to_string())?;
     let Some(placement) = placement else { return Ok(()) };
     let built = placed_again(program, placement);
-    let built = built.map_err(|mistakes| format!("building {} again: {mistakes}", placement.name))?;
+    let built = built.map_err(|mistakes| format!("building {} again: {mistakes}", placement.name()))?;
     if built != *placement {
-        return Err(format!("the placement {} is built as another", placement.name));
+        return Err(format!("the placement {} is built as another", placement.name()));
     }
     same_text("the built placement", &placement.text(program).to_string(), &built.text(program).to_string())
 }
 
 fn rebuilt(program: &Program) -> Result<Program, Diagnostics> {
-    let mut builder = Program::builder(&program.name);
+    let mut builder = Program::builder(program.name());
     let dims = |ids: &[DimId]| {
-        let dim = |&id: &DimId| match (&program.dims[id].name, program.dims[id].fixed) {
+        let dim = |&id: &DimId| match (&program.dims()[id].name, program.dims()[id].fixed) {
             (name, Some(size)) => DimText::from((name.as_str(), size)),
             (name, None) => DimText::from(name.as_str()),
         };
         ids.iter().map(dim).collect::<Vec<_>>()
     };
-    for Value { name, dims: of_value, dtype, def, .. } in program.values.values() {
+    for Value { name, dims: of_value, dtype, def, .. } in program.values().values() {
         match def {
             Def::Input { from: None } => builder.input(name, *dtype, dims(of_value)),
             Def::Input { from: Some(from) } => builder.weight(name, *dtype, dims(of_value), from),
             Def::Result(apply) => {
                 let operands = apply.operands.iter().map(|operand| match operand {
-                    Operand::Value(value) => Term::Value(program.values[*value].name.clone()),
+                    Operand::Value(value) => Term::Value(program.values()[*value].name.clone()),
                     Operand::Number(number) => Term::Number(*number),
                 });
                 match &apply.asked {
@@ -81,19 +81,19 @@ fn rebuilt(program: &Program) -> Result<Program, Diagnostics> {
             }
         };
     }
-    for &output in &program.outputs {
-        builder.output(&program.values[output].name);
+    for &output in program.outputs() {
+        builder.output(&program.values()[output].name);
     }
     builder.finish()
 }
 
 fn placed_again(program: &Program, placement: &Placement) -> Result<Placement, Diagnostics> {
-    let mut builder = Placement::builder(&placement.name, program, &placement.mesh);
-    if placement.communication == Communication::AtReshards {
+    let mut builder = Placement::builder(placement.name(), program, placement.mesh());
+    if placement.communication() == Communication::AtReshards {
         builder.strict();
     }
-    for entry in &placement.entries {
-        let value = &program.values[entry.value].name;
+    for entry in placement.entries() {
+        let value = &program.values()[entry.value].name;
         match entry.via {
             Some(via) => builder.place_via(value, &entry.layout, via),
             None => builder.place_at(value, &entry.layout),

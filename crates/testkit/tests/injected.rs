@@ -92,7 +92,7 @@ impl Case {
         let (program, placement) = (&file.programs()[0], file.placements().first());
         let sizes = SizeBinder::new(program).finish().unwrap_or_else(|error| panic!("{name}: {error}"));
         let inputs: BTreeMap<ValueId, Tensor> = program
-            .values
+            .values()
             .keys()
             .filter(|&id| program.is_input(id))
             .map(|id| (id, whole(&RandomArray::for_input(1, program, &sizes, id))))
@@ -102,7 +102,7 @@ impl Case {
         let (plan, expected) = backends_agree(&trial).unwrap_or_else(|error| panic!("{name}: {error}"));
         let named = inputs
             .into_iter()
-            .fold(Inputs::new(), |named, (id, tensor)| named.with(program.values[id].name.clone(), tensor));
+            .fold(Inputs::new(), |named, (id, tensor)| named.with(program.values()[id].name.clone(), tensor));
         Case { name, plan, inputs: named, expected }
     }
 

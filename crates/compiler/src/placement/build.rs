@@ -13,7 +13,7 @@
 //!
 //! let line: Arc<Mesh> = Arc::new("mesh line { tp = 4 }".parse()?);
 //! let columns = Placement::builder("columns", &layer, &line).place("x", "s/tp").place("w", "h/tp").finish()?;
-//! # assert_eq!(columns.entries.len(), 2);
+//! # assert_eq!(columns.entries().len(), 2);
 //! # Ok::<(), shardweave_compiler::diagnostic::Diagnostics>(())
 //! ```
 //!

@@ -17,8 +17,8 @@ pub use verify::{MOST_BLOCKS_OF_DIM, verify_layout, verify_sizes};
 use crate::diagnostic::Span;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
-use crate::program::ValueId;
-use std::collections::BTreeMap;
+use crate::program::{Program, ValueId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How the operation that produces a value runs its communication beside its computation.
@@ -90,24 +90,89 @@ pub struct Entry {
     pub span: Span,
 }
 
-/// A placement of one program. At most one entry a value.
+/// A placement of one program.
+///
+/// Invariants: at most one entry a value; each is of a value of the program, with as many dims as that has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placement {
-    /// The placement's name.
-    pub name: String,
-    /// The program's name.
-    pub program: String,
-    /// The mesh of values that name no other.
-    pub mesh: Arc<Mesh>,
-    /// Where devices may communicate.
-    pub communication: Communication,
-    /// The lines, in the order written.
-    pub entries: Vec<Entry>,
-    /// Where the placement stands.
-    pub span: Span,
+    pub(crate) name: String,
+    pub(crate) program: String,
+    pub(crate) mesh: Arc<Mesh>,
+    pub(crate) communication: Communication,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) span: Span,
 }
 
 impl Placement {
+    /// A placement with the name of its program, in which these values live so; `None` if a value is not of
+    /// the program or listed twice, or a layout has another number of dims.
+    pub fn of_layouts(
+        program: &Program,
+        mesh: &Arc<Mesh>,
+        layouts: impl IntoIterator<Item = (ValueId, Layout)>,
+    ) -> Option<Placement> {
+        let nothing = Placement {
+            name: program.name.clone(),
+            program: program.name.clone(),
+            mesh: mesh.clone(),
+            communication: Communication::Anywhere,
+            entries: Vec::new(),
+            span: Span::default(),
+        };
+        nothing.with_layouts(program, layouts)
+    }
+
+    /// The same placement with these values living so and no others; what was pinned for them stays. `None`
+    /// as for [`Placement::of_layouts`].
+    pub fn with_layouts(
+        &self,
+        program: &Program,
+        layouts: impl IntoIterator<Item = (ValueId, Layout)>,
+    ) -> Option<Placement> {
+        let written = self.by_value();
+        let mut listed = BTreeSet::new();
+        let mut entries = Vec::new();
+        for (value, layout) in layouts {
+            let fits = program.values.get(value).is_some_and(|v| v.dims.len() == layout.ndim());
+            if !fits || !listed.insert(value) {
+                return None;
+            }
+            let (via, span) = written.get(&value).map_or((None, self.span), |entry| (entry.via, entry.span));
+            entries.push(Entry { value, layout, via, span });
+        }
+        Some(Placement { entries, ..self.clone() })
+    }
+
+    /// The placement's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The program's name.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// The mesh of values that name no other.
+    pub fn mesh(&self) -> &Arc<Mesh> {
+        &self.mesh
+    }
+
+    /// Where devices may communicate.
+    pub fn communication(&self) -> Communication {
+        self.communication
+    }
+
+    /// The lines, in the order written.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Where the placement stands.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
     /// What is written for each value.
     pub fn by_value(&self) -> BTreeMap<ValueId, &Entry> {
         self.entries.iter().map(|entry| (entry.value, entry)).collect()

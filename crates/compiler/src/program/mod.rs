@@ -35,6 +35,7 @@ use crate::diagnostic::Span;
 use crate::dtype::{DType, Number};
 use crate::id::{Table, id};
 use crate::op::{Op, Space};
+use std::collections::BTreeSet;
 
 id! {
     /// A dim of a program: a name with one size.
@@ -118,19 +119,47 @@ pub enum Operand {
 /// none twice.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Program {
-    /// The program's name.
-    pub name: String,
-    /// All dims, in the order first named.
-    pub dims: Table<DimId, Dim>,
-    /// All values, in program order.
-    pub values: Table<ValueId, Value>,
-    /// What the program is for, in the order named.
-    pub outputs: Vec<ValueId>,
-    /// Where the program stands.
-    pub span: Span,
+    pub(crate) name: String,
+    pub(crate) dims: Table<DimId, Dim>,
+    pub(crate) values: Table<ValueId, Value>,
+    pub(crate) outputs: Vec<ValueId>,
+    pub(crate) span: Span,
 }
 
 impl Program {
+    /// The program's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All dims, in the order first named.
+    pub fn dims(&self) -> &Table<DimId, Dim> {
+        &self.dims
+    }
+
+    /// All values, in program order.
+    pub fn values(&self) -> &Table<ValueId, Value> {
+        &self.values
+    }
+
+    /// What the program is for, in the order named.
+    pub fn outputs(&self) -> &[ValueId] {
+        &self.outputs
+    }
+
+    /// The same program for other outputs; `None` if there is none, or one twice.
+    pub fn with_outputs(&self, outputs: Vec<ValueId>) -> Option<Program> {
+        let distinct: BTreeSet<ValueId> = outputs.iter().copied().collect();
+        let known = distinct.iter().all(|&output| self.values.get(output).is_some());
+        let fits = known && !outputs.is_empty() && distinct.len() == outputs.len();
+        fits.then(|| Program { outputs, ..self.clone() })
+    }
+
+    /// Where the program stands.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
     /// The value of that name.
     pub fn value(&self, name: &str) -> Option<ValueId> {
         self.values.iter().find(|(_, v)| v.name == name).map(|(id, _)| id)

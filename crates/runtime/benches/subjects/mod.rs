@@ -37,13 +37,13 @@ impl Subject {
         let (program, placement) = (file.programs()[0].clone(), file.placements()[0].clone());
         let mut binder = SizeBinder::new(&program);
         for &(name, size) in
-            sizes.iter().filter(|(name, _)| program.dims.values().any(|dim| dim.name == *name))
+            sizes.iter().filter(|(name, _)| program.dims().values().any(|dim| dim.name == *name))
         {
             binder.bind_named(name, size);
         }
         let bound = binder.finish().unwrap_or_else(|error| panic!("{error}"));
         let mut inputs = Inputs::new();
-        for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {
+        for (id, value) in program.values().iter().filter(|(id, _)| program.is_input(*id)) {
             inputs.insert(&*value.name, Arc::new(RandomArray::for_input(7, &program, &bound, id)));
         }
         let mut session =

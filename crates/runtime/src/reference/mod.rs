@@ -87,9 +87,9 @@ pub fn run(
     let mut values = evaluate(program, sizes, inputs)?;
     let output = |&value: &ValueId| {
         let tensor = values.values[value].take().expect("outputs are needed, and each is named once");
-        (program.values[value].name.clone(), tensor)
+        (program.values()[value].name.clone(), tensor)
     };
-    Ok(program.outputs.iter().map(output).collect())
+    Ok(program.outputs().iter().map(output).collect())
 }
 
 /// All values that the outputs need, from the inputs among them.
@@ -103,7 +103,7 @@ pub fn evaluate(
 ) -> Result<Values, ReferenceError> {
     let needed = program.needed();
     let mut values: Table<ValueId, Option<Tensor>> = Table::new();
-    for (id, value) in program.values.iter() {
+    for (id, value) in program.values().iter() {
         let computed = match &value.def {
             _ if !needed[id] => None,
             Def::Input { .. } => Some(checked_input(program, sizes, id, inputs.get(&id))?),
@@ -121,7 +121,7 @@ fn checked_input(
     id: ValueId,
     given: Option<&Tensor>,
 ) -> Result<Tensor, ReferenceError> {
-    let value = &program.values[id];
+    let value = &program.values()[id];
     let tensor = given.ok_or_else(|| ReferenceError::MissingInput { input: value.name.clone() })?;
     let shape: Vec<u64> = value.dims.iter().map(|&dim| sizes[dim]).collect();
     if tensor.dtype() == value.dtype && tensor.shape() == shape {

@@ -18,17 +18,17 @@ pub(super) fn compute(
     apply: &Apply,
     values: &Table<ValueId, Option<Tensor>>,
 ) -> Result<Tensor, ReferenceError> {
-    let value = &program.values[id];
-    let dim = |&dim| (program.dims[dim].name.clone(), sizes[dim] as usize);
+    let value = &program.values()[id];
+    let dim = |&dim| (program.dims()[dim].name.clone(), sizes[dim] as usize);
     let result: Vec<(String, usize)> = value.dims.iter().map(dim).collect();
-    let dtype = apply.values().next().map_or(value.dtype, |first| program.values[first].dtype);
+    let dtype = apply.values().next().map_or(value.dtype, |first| program.values()[first].dtype);
     // In `where` the numbers take the type of the result, not of the condition.
     let number_type = if apply.op == Op::Where { value.dtype } else { dtype };
     let load = |operand: &Operand| match operand {
         Operand::Number(number) => scalar(*number, number_type),
         Operand::Value(v) => {
             let tensor = values[*v].as_ref().expect("operands are computed before");
-            Array::load(tensor, program.values[*v].dims.iter().map(|&d| program.dims[d].name.clone()))
+            Array::load(tensor, program.values()[*v].dims.iter().map(|&d| program.dims()[d].name.clone()))
         }
     };
     let operands: Vec<Array> = apply.operands.iter().map(load).collect();

@@ -27,7 +27,7 @@ pub(crate) fn sizes_of<'a>(
         binder.bind_named(name, *size);
     }
     let needed = program.needed();
-    for (id, value) in program.values.iter().filter(|(id, _)| needed[*id] && program.is_input(*id)) {
+    for (id, value) in program.values().iter().filter(|(id, _)| needed[*id] && program.is_input(*id)) {
         let mut refuse = |reason| wrong.push(WrongInput { name: value.name.clone(), reason });
         match array(&value.name) {
             None => refuse(InputError::Missing),

@@ -107,5 +107,5 @@ fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
 }
 
 fn dtype_in(program: &Program, name: &str) -> Option<DType> {
-    program.value(name).map(|value| program.values[value].dtype)
+    program.value(name).map(|value| program.values()[value].dtype)
 }

@@ -5,10 +5,10 @@ use super::{Inputs, Session, SessionOptions};
 use crate::array::{Array, ArrayType};
 use crate::execute::{Backend, RunError};
 use shardweave_compiler::compile::compile;
-use shardweave_compiler::diagnostic::{Diagnostics, Span};
+use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::layout::Layout;
 use shardweave_compiler::op::Op;
-use shardweave_compiler::placement::{Communication, Entry, Placement};
+use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes};
 use shardweave_compiler::report::CollectiveReport;
 
@@ -60,18 +60,6 @@ fn one_reshard(ty: &ArrayType) -> Result<Program, Diagnostics> {
 
 /// The two layouts. (Not by text: their meshes may be different ones of one name.)
 fn between(program: &Program, from: &Layout, to: &Layout) -> Placement {
-    let entry = |(value, layout): (_, &Layout)| Entry {
-        value,
-        layout: layout.clone(),
-        via: None,
-        span: Span::default(),
-    };
-    Placement {
-        name: program.name.clone(),
-        program: program.name.clone(),
-        mesh: from.mesh().clone(),
-        communication: Communication::Anywhere,
-        entries: program.values.keys().zip([from, to]).map(entry).collect(),
-        span: Span::default(),
-    }
+    let layouts = program.values().keys().zip([from.clone(), to.clone()]);
+    Placement::of_layouts(program, from.mesh(), layouts).expect("the two values have the array's dims")
 }

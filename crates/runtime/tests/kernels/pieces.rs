@@ -234,7 +234,7 @@ fn check(seed: u64) -> bool {
     let inputs =
         made_up(&program, &sizes, seed).into_iter().map(|(id, x)| (id, integer_valued(&x))).collect();
     let results = single::evaluate(&program, &sizes, &inputs).expect("made-up ids exist");
-    let out = program.outputs[0];
+    let out = program.outputs()[0];
     let expected = results[out].as_ref().expect("it is an output");
     let Some(apply) = program.apply(out) else { return false };
     let space = program.space(out, &sizes).expect("it is no input");

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Made-up inputs of a program.
 pub fn made_up(program: &Program, sizes: &Sizes, seed: u64) -> BTreeMap<ValueId, Tensor> {
     let needed = program.needed();
-    let inputs = program.values.keys().filter(|&id| program.is_input(id) && needed[id]);
+    let inputs = program.values().keys().filter(|&id| program.is_input(id) && needed[id]);
     let make = |id| {
         let source = RandomArray::for_input(seed, program, sizes, id);
         let mut tensor = Tensor::zeros(source.dtype(), source.shape());
@@ -41,7 +41,7 @@ fn kernels_agree_with_the_reference() {
         let inputs = made_up(&program, &sizes, seed);
         let expected = reference::run(&program, &sizes, &inputs).expect("made-up inputs fit");
         let results = single::evaluate(&program, &sizes, &inputs).expect("made-up ids exist");
-        let result = results[program.outputs[0]].as_ref().expect("it is an output");
+        let result = results[program.outputs()[0]].as_ref().expect("it is an output");
         let found = compare(result, &expected[0].1);
         assert!(found.ok, "program {seed}: {found:?}\n{text}");
         ran += 1;

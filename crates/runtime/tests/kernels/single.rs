@@ -17,7 +17,7 @@ pub fn evaluate(
 ) -> Result<Table<ValueId, Option<Tensor>>, KernelError> {
     let needed = program.needed();
     let mut values: Table<ValueId, Option<Tensor>> = Table::new();
-    for (id, value) in program.values.iter() {
+    for (id, value) in program.values().iter() {
         let computed = match program.apply(id) {
             _ if !needed[id] => None,
             None => Some(inputs[&id].clone()),
@@ -58,8 +58,8 @@ pub fn operands<'a>(
 /// The type that a number among the operands takes.
 fn number_type(program: &Program, id: ValueId, apply: &Apply) -> DType {
     match (&apply.op, apply.values().next()) {
-        (Op::Where, _) | (_, None) => program.values[id].dtype,
-        (_, Some(value)) => program.values[value].dtype,
+        (Op::Where, _) | (_, None) => program.values()[id].dtype,
+        (_, Some(value)) => program.values()[value].dtype,
     }
 }
 

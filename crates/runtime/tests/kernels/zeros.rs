@@ -16,7 +16,7 @@ fn bits(statement: &str) -> [Vec<u32>; 2] {
     let program = &file.programs()[0];
     let sizes = SizeBinder::new(program).finish().unwrap_or_else(|error| panic!("{error}"));
     let mut inputs = BTreeMap::new();
-    for (id, value) in program.values.iter().filter(|(id, _)| program.is_input(*id)) {
+    for (id, value) in program.values().iter().filter(|(id, _)| program.is_input(*id)) {
         let shape: Vec<u64> = value.dims.iter().map(|&dim| sizes[dim]).collect();
         let element = if value.name == "a" { -1.0f32 } else { 0.0 };
         let elements = vec![element; shape.iter().product::<u64>() as usize];

@@ -103,7 +103,7 @@ struct Offers {
 
 impl Offers {
     fn gather(program: &Program, args: &ArrayArgs, found: &mut Diagnostics) -> Offers {
-        let values = || program.values.keys();
+        let values = || program.values().keys();
         let mut offers = Offers {
             arrays: values().map(|_| Vec::new()).collect(),
             told: values().map(|_| false).collect(),
@@ -121,7 +121,7 @@ impl Offers {
                 found.push(no_input(program, &named.name));
                 continue;
             };
-            let value = &program.values[input];
+            let value = &program.values()[input];
             if value.dtype == DType::Bf16 {
                 let message = format!(
                     "input `{}` is bf16, which `.npy` does not have, but `{}` is given for it",
@@ -140,7 +140,7 @@ impl Offers {
     /// `--inputs in.safetensors`: tensors that are named as inputs; others are ignored.
     fn by_tensor_name(&mut self, program: &Program, args: &ArrayArgs, found: &mut Diagnostics) {
         let Some(path) = &args.inputs else { return };
-        let inputs = || program.values.iter().filter(|&(id, _)| program.is_input(id));
+        let inputs = || program.values().iter().filter(|&(id, _)| program.is_input(id));
         match TensorFile::open(path) {
             Ok(file) => inputs().for_each(|(input, value)| self.take(input, file.tensor(&value.name), found)),
             Err(mistake) => {
@@ -176,7 +176,7 @@ impl Offers {
             }
         };
         let needed = program.needed();
-        for (input, value) in program.values.iter().filter(|&(id, _)| needed[id]) {
+        for (input, value) in program.values().iter().filter(|&(id, _)| needed[id]) {
             let Def::Input { from: Some(from) } = &value.def else { continue };
             let Some(weights) = &opened else {
                 self.told[input] = true;
@@ -194,7 +194,7 @@ impl Offers {
     /// Inputs that an output needs and that get nothing.
     fn missing(&self, program: &Program, found: &mut Diagnostics) {
         let needed = program.needed();
-        for (input, value) in program.values.iter() {
+        for (input, value) in program.values().iter() {
             let Def::Input { from } = &value.def else { continue };
             if !needed[input] || self.told[input] || !self.arrays[input].is_empty() {
                 continue;
@@ -215,7 +215,7 @@ impl Offers {
     fn one_each(self, program: &Program, found: &mut Diagnostics) -> Table<ValueId, Option<FileArray>> {
         let one = |(input, arrays): (ValueId, &Vec<FileArray>)| {
             if let [first, second, ..] = arrays.as_slice() {
-                let value = &program.values[input];
+                let value = &program.values()[input];
                 let message = format!(
                     "input `{}` is given twice: by {} and by {}",
                     value.name,
@@ -234,15 +234,17 @@ impl Offers {
 /// A name given with `--input` that is no input.
 fn no_input(program: &Program, name: &str) -> Diagnostic {
     let inputs =
-        || program.values.iter().filter(|&(id, _)| program.is_input(id)).map(|(_, v)| v.name.as_str());
+        || program.values().iter().filter(|&(id, _)| program.is_input(id)).map(|(_, v)| v.name.as_str());
     if let Some(value) = program.value(name) {
         let message =
-            format!("`{name}` is computed by program `{}`, so no array can be given for it", program.name);
+            format!("`{name}` is computed by program `{}`, so no array can be given for it", program.name());
         let help = format!("its inputs are {}", listed(inputs()));
-        return Diagnostic::at(Code::InputUnknown, program.values[value].span, message).help(help);
+        return Diagnostic::at(Code::InputUnknown, program.values()[value].span, message).help(help);
     }
-    let mistake =
-        Diagnostic::general(Code::InputUnknown, format!("program `{}` has no input `{name}`", program.name));
+    let mistake = Diagnostic::general(
+        Code::InputUnknown,
+        format!("program `{}` has no input `{name}`", program.name()),
+    );
     match closest(name, inputs()) {
         Some(similar) => mistake.help(format!("there is an input `{similar}`")),
         None => mistake.help(format!("its inputs are {}", listed(inputs()))),
@@ -251,7 +253,7 @@ fn no_input(program: &Program, name: &str) -> Diagnostic {
 
 /// An array's elements must be of the input's type.
 fn check_dtype(program: &Program, input: ValueId, array: &FileArray) -> Result<(), Diagnostic> {
-    let value = &program.values[input];
+    let value = &program.values()[input];
     if value.dtype == array.dtype() {
         return Ok(());
     }

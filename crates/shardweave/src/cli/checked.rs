@@ -6,7 +6,7 @@ use crate::playing::{Sources, play, reference_values};
 use crate::render::CheckReport;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
-use shardweave_compiler::program::{Program, ValueId};
+use shardweave_compiler::program::ValueId;
 use shardweave_runtime::compare::{Comparison, compare};
 use shardweave_runtime::reference::Values;
 use shardweave_runtime::tensor::Tensor;
@@ -29,7 +29,7 @@ pub fn check(
     let reference = reference_values(plan, sources)?;
     let compared = plan
         .program
-        .outputs
+        .outputs()
         .iter()
         .zip(outputs)
         .map(|(&value, (name, output))| (name.clone(), compare(output, needed(&reference, value))));
@@ -58,7 +58,7 @@ fn failure(
     let message = format!("the outputs differ from those of one device: {}", wrong.join(", "));
     match first_difference(args, choice, plan, sources, reference) {
         Ok(Some((value, found))) => {
-            let value = &plan.program.values[value];
+            let value = &plan.program.values()[value];
             let index =
                 found.first_wrong.map_or(String::new(), |at| format!(", at element {at} (row-major)"));
             let help = format!("the first value that differs is `{}`{index}", value.name);
@@ -80,12 +80,13 @@ fn first_difference(
     sources: &Sources,
     reference: &Values,
 ) -> Result<Option<(ValueId, Comparison)>, Diagnostics> {
-    let mut program: Program = plan.program.clone();
-    let needed_by_outputs = program.needed();
-    program.outputs = program.values.keys().filter(|&value| needed_by_outputs[value]).collect();
+    let needed_by_outputs = plan.program.needed();
+    let all = plan.program.values().keys().filter(|&value| needed_by_outputs[value]).collect();
+    let program =
+        plan.program.with_outputs(all).expect("outputs need themselves, and each value is there once");
     let all = compile(&program, choice.placement, &plan.sizes, &args.target.options())?;
     let values = play(args, &all, sources)?.outputs;
-    let compared = program.outputs.iter().zip(&values);
+    let compared = program.outputs().iter().zip(&values);
     let mut compared =
         compared.map(|(&value, (_, tensor))| (value, compare(tensor, needed(reference, value))));
     Ok(compared.find(|(_, found)| !found.ok))

@@ -28,13 +28,13 @@ impl Choice<'_> {
     /// The warning that another size of an axis changes nothing.
     pub fn unused_mesh(&self, axis: &AxisSize, mesh: &Mesh) -> Diagnostic {
         let what = match self.placement {
-            Some(placement) => format!("placement `{}` does not use", placement.name),
+            Some(placement) => format!("placement `{}` does not use", placement.name()),
             None => "one device does not use".into(),
         };
         let message =
             format!("`--mesh {}={}` changes nothing: {what} mesh `{}`", axis.path, axis.size, mesh.name());
         Diagnostic::general(Code::UnusedMesh, message).help(match self.placement {
-            Some(placement) => format!("its mesh is `{}`", placement.mesh.name()),
+            Some(placement) => format!("its mesh is `{}`", placement.mesh().name()),
             None => "choose a placement with `--placement NAME`".into(),
         })
     }
@@ -50,10 +50,11 @@ pub fn choose<'a>(file: &'a WeaveFile, args: &PlanArgs) -> Result<Choice<'a>, Di
         }
         Some(name) => {
             let placement = placement_named(file, name)?;
-            if let Some(program) = wanted.filter(|program| program.name != placement.program) {
+            if let Some(program) = wanted.filter(|program| program.name() != placement.program()) {
                 let message = format!(
                     "placement `{name}` is for program `{}`, not for `{}`",
-                    placement.program, program.name
+                    placement.program(),
+                    program.name()
                 );
                 return Err(
                     Diagnostic::general(Code::UnknownPlacement, message).help(placements_help(file, program))
@@ -63,7 +64,7 @@ pub fn choose<'a>(file: &'a WeaveFile, args: &PlanArgs) -> Result<Choice<'a>, Di
         }
         None => {
             let fits =
-                |placement: &&Placement| wanted.is_none_or(|program| program.name == placement.program);
+                |placement: &&Placement| wanted.is_none_or(|program| program.name() == placement.program());
             let placements: Vec<&Placement> = file.placements().iter().filter(fits).collect();
             match (placements.as_slice(), wanted) {
                 ([], Some(program)) => Ok(Choice { program, placement: None }),
@@ -77,17 +78,17 @@ pub fn choose<'a>(file: &'a WeaveFile, args: &PlanArgs) -> Result<Choice<'a>, Di
 
 /// A placement and its program.
 fn placed<'a>(file: &'a WeaveFile, placement: &'a Placement) -> Choice<'a> {
-    let program = file.program(&placement.program).expect("the program of a placement is in its file");
+    let program = file.program(placement.program()).expect("the program of a placement is in its file");
     Choice { program, placement: Some(placement) }
 }
 
 fn program_named<'a>(file: &'a WeaveFile, name: &str) -> Result<&'a Program, Diagnostic> {
-    let names = || file.programs().iter().map(|program| program.name.as_str());
+    let names = || file.programs().iter().map(|program| program.name());
     file.program(name).ok_or_else(|| unknown(Code::UnknownProgram, "program", name, names().collect()))
 }
 
 fn placement_named<'a>(file: &'a WeaveFile, name: &str) -> Result<&'a Placement, Diagnostic> {
-    let names = || file.placements().iter().map(|placement| placement.name.as_str());
+    let names = || file.placements().iter().map(|placement| placement.name());
     file.placement(name).ok_or_else(|| unknown(Code::UnknownPlacement, "placement", name, names().collect()))
 }
 
@@ -106,7 +107,7 @@ fn only_program(file: &WeaveFile) -> Result<&Program, Diagnostic> {
         [] => Err(Diagnostic::general(Code::ChoiceNeeded, "the file has no program")
             .help("write one: `program NAME { ... }`")),
         several => {
-            let names: Vec<&str> = several.iter().map(|program| program.name.as_str()).collect();
+            let names: Vec<&str> = several.iter().map(|program| program.name()).collect();
             let message = format!("the file has several programs: `{}`", names.join("`, `"));
             Err(Diagnostic::general(Code::ChoiceNeeded, message).help("choose one with `--program NAME`"))
         }
@@ -114,18 +115,20 @@ fn only_program(file: &WeaveFile) -> Result<&Program, Diagnostic> {
 }
 
 fn several_placements(several: &[&Placement]) -> Diagnostic {
-    let names: Vec<String> =
-        several.iter().map(|placement| format!("`{}` for `{}`", placement.name, placement.program)).collect();
+    let names: Vec<String> = several
+        .iter()
+        .map(|placement| format!("`{}` for `{}`", placement.name(), placement.program()))
+        .collect();
     let message = format!("there are several placements: {}", names.join(", "));
     Diagnostic::general(Code::ChoiceNeeded, message)
         .help("choose one with `--placement NAME`, or `none` for one device")
 }
 
 fn placements_help(file: &WeaveFile, program: &Program) -> String {
-    let own = file.placements().iter().filter(|placement| placement.program == program.name);
-    let names: Vec<&str> = own.map(|placement| placement.name.as_str()).collect();
+    let own = file.placements().iter().filter(|placement| placement.program() == program.name());
+    let names: Vec<&str> = own.map(|placement| placement.name()).collect();
     match names.as_slice() {
-        [] => format!("`{}` has no placement; `--placement none` runs it on one device", program.name),
-        names => format!("those for `{}` are `{}`", program.name, names.join("`, `")),
+        [] => format!("`{}` has no placement; `--placement none` runs it on one device", program.name()),
+        names => format!("those for `{}` are `{}`", program.name(), names.join("`, `")),
     }
 }

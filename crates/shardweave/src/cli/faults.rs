@@ -84,7 +84,7 @@ fn with_way_out(program: &Program, value: Option<&String>, code: Code, message: 
         _ => "this is a fault of ours, not of the program: please report it with the file and the command",
     };
     let mistake = match value.and_then(|name| program.value(name)) {
-        Some(value) => Diagnostic::at(code, program.values[value].span, message),
+        Some(value) => Diagnostic::at(code, program.values()[value].span, message),
         None => Diagnostic::general(code, message),
     };
     mistake.help(help).into()

@@ -92,8 +92,8 @@ fn without_other_placements(command: &Command, file: &WeaveFile, found: Diagnost
 /// changes nothing.
 fn of_the_choice(command: &Command, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
     let Some(Ok(choice)) = command.plan_args().map(|args| choose(file, args)) else { return found };
-    let others = file.programs().iter().filter(|program| program.name != choice.program.name);
-    let mut found = others.fold(found, |found, program| found.without_warnings_in(program.span));
+    let others = file.programs().iter().filter(|program| program.name() != choice.program.name());
+    let mut found = others.fold(found, |found, program| found.without_warnings_in(program.span()));
     for axis in command.axes() {
         let Some(mesh) = file.mesh_of(&axis) else { continue };
         if !choice.placement.is_some_and(|placement| placement.meshes().any(|used| used == mesh)) {

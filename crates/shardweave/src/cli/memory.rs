@@ -28,13 +28,13 @@ pub fn reference_fits(program: &Program, sizes: &Sizes) -> Result<(), Diagnostic
 /// All needed values stay; beside them the operands and the result of one operation are held wide.
 fn reference_bytes(program: &Program, sizes: &Sizes) -> u64 {
     let count = |value| {
-        let dims = program.values[value].dims.iter();
+        let dims = program.values()[value].dims.iter();
         dims.fold(1_u64, |count, &dim| count.saturating_mul(sizes[dim]))
     };
     let needed = program.needed();
     let (mut stay, mut wide) = (0_u64, 0_u64);
     for (value, _) in needed.iter().filter(|(_, needed)| **needed) {
-        stay = stay.saturating_add(count(value).saturating_mul(program.values[value].dtype.size()));
+        stay = stay.saturating_add(count(value).saturating_mul(program.values()[value].dtype.size()));
         let operands = program.apply(value).into_iter().flat_map(|apply| apply.values());
         let elements = operands.fold(count(value), |sum, operand| sum.saturating_add(count(operand)));
         wide = wide.max(elements.saturating_mul(WIDE));

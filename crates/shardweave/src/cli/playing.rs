@@ -73,7 +73,7 @@ fn bound_once_and_often(plan: &Plan, sources: &Sources) -> (Inputs, Inputs) {
     let (mut weights, mut others) = (Inputs::new(), Inputs::new());
     for (id, source) in sources.iter() {
         let Some(source) = source else { continue };
-        let value = &plan.program.values[id];
+        let value = &plan.program.values()[id];
         let to = match value.def {
             Def::Input { from: Some(_) } => &mut weights,
             _ => &mut others,
@@ -110,7 +110,7 @@ fn whole_inputs(plan: &Plan, sources: &Sources) -> Result<BTreeMap<ValueId, Tens
     memory::reference_fits(&plan.program, &plan.sizes)?;
     let mut inputs = BTreeMap::new();
     for (value, source) in sources.iter().filter_map(|(value, source)| Some((value, source.as_ref()?))) {
-        let name = &plan.program.values[value].name;
+        let name = &plan.program.values()[value].name;
         if byte_count(source.dtype(), source.shape()).is_none() {
             return Err(Diagnostic::general(
                 Code::TooLarge,

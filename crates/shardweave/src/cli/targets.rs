@@ -63,7 +63,7 @@ impl Targets {
     ) -> Result<(), Diagnostic> {
         let mut files = OutputFiles::new();
         for (value, path) in &self.npy {
-            let name = &program.values[*value].name;
+            let name = &program.values()[*value].name;
             let output = outputs.iter().find(|(output, _)| output == name);
             let (_, tensor) = output.expect("a run gives all outputs, and only outputs are targets");
             files.write_npy(path, tensor)?;
@@ -87,12 +87,12 @@ fn npy_target(
     earlier: &[(ValueId, PathBuf)],
 ) -> Result<ValueId, Diagnostic> {
     let (name, path) = (&named.name, named.file.display());
-    let output = program.outputs.iter().copied().find(|&output| program.values[output].name == *name);
+    let output = program.outputs().iter().copied().find(|&output| program.values()[output].name == *name);
     let Some(output) = output else {
-        let outputs = || program.outputs.iter().map(|&output| program.values[output].name.as_str());
+        let outputs = || program.outputs().iter().map(|&output| program.values()[output].name.as_str());
         let mistake = Diagnostic::general(
             Code::OutputUnknown,
-            format!("program `{}` has no output `{name}`", program.name),
+            format!("program `{}` has no output `{name}`", program.name()),
         );
         return Err(match closest(name, outputs()) {
             Some(similar) => mistake.help(format!("there is an output `{similar}`")),
@@ -109,6 +109,6 @@ fn npy_target(
         let help = format!("write all outputs with `--outputs {path}`");
         return Err(Diagnostic::general(Code::FileWrite, message).help(help));
     }
-    FileFormat::Npy.takes(program.values[output].dtype, &named.file)?;
+    FileFormat::Npy.takes(program.values()[output].dtype, &named.file)?;
     Ok(output)
 }

@@ -163,13 +163,13 @@ impl Scene {
     }
 
     fn layouts(&self) -> [&Layout; 2] {
-        [&self.placement.entries[0].layout, &self.placement.entries[1].layout]
+        [&self.placement.entries()[0].layout, &self.placement.entries()[1].layout]
     }
 
     fn types(&self) -> [TensorType; 2] {
         let sizes = self.sizes();
         [0, 1].map(|n| {
-            let entry = &self.placement.entries[n];
+            let entry = &self.placement.entries()[n];
             typed(&self.program, &sizes, entry.value, &entry.layout)
         })
     }

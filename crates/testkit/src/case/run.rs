@@ -84,7 +84,7 @@ pub fn run_cases(name: &str, text: &str, meshes: Meshes) -> Outcome {
 /// Whether a placement says how large the pieces along an axis are.
 fn gives_pieces(case: &Case) -> bool {
     let file = parse_file(&case.text, &[]).0;
-    let layouts = file.placements().iter().flat_map(|placement| &placement.entries);
+    let layouts = file.placements().iter().flat_map(|placement| placement.entries());
     let mut factors = layouts.flat_map(|entry| entry.layout.cuts().iter().flatten());
     factors.any(|factor| matches!(factor, Factor::Sizes(..)))
 }
@@ -134,16 +134,17 @@ impl Setting<'_> {
         }
         check_names(self.case, &file)?;
         let only = &self.case.only;
-        let wanted = |placement: &&Placement| only.is_empty() || only.contains(&placement.name);
+        let wanted =
+            |placement: &&Placement| only.is_empty() || only.iter().any(|name| name == placement.name());
         for placement in file.placements().iter().filter(wanted) {
-            let program = file.program(&placement.program).expect("a sound file has its program");
+            let program = file.program(placement.program()).expect("a sound file has its program");
             outcome.runs += 1;
             let subject = Subject { setting: self, program, placement };
             let ran = catch_unwind(AssertUnwindSafe(|| subject.run(&sizes)));
             let ran =
                 ran.unwrap_or_else(|payload| Err(vec![format!("it panics: {}", panic_text(&*payload))]));
             if let Err(failures) = ran {
-                let told = failures.iter().map(|failure| format!("{head} {}: {failure}", placement.name));
+                let told = failures.iter().map(|failure| format!("{head} {}: {failure}", placement.name()));
                 outcome.failures.extend(told);
             }
         }
@@ -183,7 +184,7 @@ fn all_mistakes(file: &WeaveFile, mut found: Diagnostics, sizes: &[(String, u64)
                 continue;
             }
         };
-        for placement in file.placements().iter().filter(|placement| placement.program == program.name) {
+        for placement in file.placements().iter().filter(|placement| placement.program() == program.name()) {
             if let Err(mistakes) =
                 compile(program, Some(placement), &bound, &compile::CompileOptions::default())
             {
@@ -247,7 +248,8 @@ impl Subject<'_> {
         if let Err(reason) = crate::forms::check(self.program, Some(self.placement), &plan) {
             failures.push(reason);
         }
-        let about = |claim: &&Claim| claim.of.is_empty() || claim.of.contains(&self.placement.name);
+        let about =
+            |claim: &&Claim| claim.of.is_empty() || claim.of.iter().any(|name| name == self.placement.name());
         if self.setting.meshes == Meshes::OfOneDevice {
             let found = &plan.report.collectives;
             if plan.report.devices == 1 && !found.is_empty() {
@@ -282,7 +284,7 @@ impl Subject<'_> {
 
     fn inputs(&self, sizes: &Sizes) -> Result<BTreeMap<ValueId, Tensor>, String> {
         let needed = self.program.needed();
-        let inputs = self.program.values.iter().filter(|(id, _)| needed[*id] && self.program.is_input(*id));
+        let inputs = self.program.values().iter().filter(|(id, _)| needed[*id] && self.program.is_input(*id));
         let filled = inputs.map(|(id, value)| {
             let given = self.setting.case.inputs.iter().find(|(name, _)| *name == value.name);
             let fill = given.map_or(&Fill::Small, |(_, fill)| fill);

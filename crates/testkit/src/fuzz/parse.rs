@@ -75,13 +75,13 @@ fn check_file(file: &WeaveFile, behaviour: &mut Behaviour) -> Result<(), String>
         return Err(format!("a file reads back as another:\n{text}\n{again}"));
     }
     for program in file.programs() {
-        behaviour.counted("values", program.values.len());
+        behaviour.counted("values", program.values().len());
         for size in SIZES {
-            let dims = program.dims.values().filter(|dim| dim.fixed.is_none());
+            let dims = program.dims().values().filter(|dim| dim.fixed.is_none());
             match Sizes::bind(program, dims.map(|dim| (dim.name.as_str(), size))) {
                 Err(found) => behaviour.told("sizes", &found),
                 Ok(sizes) => {
-                    for placement in file.placements().iter().filter(|one| one.program == program.name) {
+                    for placement in file.placements().iter().filter(|one| one.program() == program.name()) {
                         behaviour.told("fit", &verify_sizes(program, placement, &sizes));
                     }
                 }

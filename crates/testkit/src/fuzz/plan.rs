@@ -96,10 +96,10 @@ pub fn check(input: &[u8]) -> Result<Behaviour, String> {
                 continue;
             }
         };
-        let placements = file.placements().iter().filter(|placement| placement.program == program.name);
+        let placements = file.placements().iter().filter(|placement| placement.program() == program.name());
         for placement in placements.map(Some).chain([None]) {
             let subject = Subject { program, placement, sizes: &sizes, given: &given };
-            let name = placement.map_or("none", |placement| placement.name.as_str());
+            let name = placement.map_or("none", |placement| placement.name());
             subject.check(&mut behaviour).map_err(|how| format!("placement `{name}`: {how}"))?;
         }
     }
@@ -133,7 +133,7 @@ impl Subject<'_> {
     /// The values that an output needs: the others may have no sizes.
     fn needed(&self) -> impl Iterator<Item = ValueId> {
         let needed = self.program.needed();
-        self.program.values.keys().filter(move |&id| needed[id])
+        self.program.values().keys().filter(move |&id| needed[id])
     }
 
     fn note(&self, plan: &Plan, behaviour: &mut Behaviour) {
@@ -146,7 +146,7 @@ impl Subject<'_> {
         for note in &plan.report.notes {
             behaviour.did(format!("note {}", pattern(note)));
         }
-        for (id, _) in plan.program.values.iter() {
+        for (id, _) in plan.program.values().iter() {
             if let Some(apply) = plan.program.apply(id) {
                 behaviour.did(format!("op {}", apply.op.name()));
             }
@@ -158,7 +158,7 @@ impl Subject<'_> {
     fn is_small(&self, plan: &Plan) -> bool {
         let elements = self.needed().map(|id| elements(self.program, id, self.sizes));
         plan.host.devices <= MOST_DEVICES
-            && self.program.values.len() <= MOST_VALUES
+            && self.program.values().len() <= MOST_VALUES
             && instructions(&plan.host.body) <= MOST_INSTRUCTIONS
             && elements.fold(0, u64::saturating_add) <= MOST_ELEMENTS
             && plan.report.flops_per_device <= MOST_FLOPS
@@ -189,7 +189,7 @@ impl Subject<'_> {
     fn inputs(&self) -> Result<BTreeMap<ValueId, Tensor>, String> {
         let inputs = self.needed().filter(|&id| self.program.is_input(id));
         let filled = inputs.map(|id| {
-            let value = &self.program.values[id];
+            let value = &self.program.values()[id];
             let shape: Vec<u64> =
                 self.program.sized_dims(id, self.sizes).into_iter().map(|(_, n)| n).collect();
             let given = self.given.fills.iter().find(|(name, _)| *name == value.name).map(|(_, fill)| fill);
@@ -215,7 +215,7 @@ impl Subject<'_> {
         let exact = exactness(self.program, inputs);
         let most = known.flat_map(numbers).fold(1.0, |most: f64, x| most.max(x.abs()));
         let narrowest =
-            self.program.values.values().map(|value| limit(value.dtype)).fold(f64::INFINITY, f64::min);
+            self.program.values().values().map(|value| limit(value.dtype)).fold(f64::INFINITY, f64::min);
         let terms = self.needed().map(|id| elements(self.program, id, self.sizes)).max();
         let once = |(id, one): (ValueId, &Exactness)| match one {
             Exactness::Whole => true,

@@ -201,7 +201,7 @@ impl Draft {
         self.lines.push(format!("  {name} = {}\n", attempt.call));
         let (program, sizes) = self.read(&name)?;
         let id = program.value(&name)?;
-        let dtype = program.values[id].dtype;
+        let dtype = program.values()[id].dtype;
         let known = Known {
             name,
             dims: program.sized_dims(id, &sizes),

@@ -19,9 +19,8 @@ pub fn run(args: &CheckArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
         }
         Format::Json => {
             let meshes: Vec<&str> = file.meshes().iter().map(|mesh| mesh.name()).collect();
-            let programs: Vec<&str> = file.programs().iter().map(|program| program.name.as_str()).collect();
-            let placements: Vec<&str> =
-                file.placements().iter().map(|placement| placement.name.as_str()).collect();
+            let programs: Vec<&str> = file.programs().iter().map(|program| program.name()).collect();
+            let placements: Vec<&str> = file.placements().iter().map(|placement| placement.name()).collect();
             json!({ "meshes": meshes, "programs": programs, "placements": placements }).to_string()
         }
     };

@@ -8,7 +8,7 @@ use serde_json::json;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::file::WeaveFile;
-use shardweave_compiler::placement::{Entry, Placement};
+use shardweave_compiler::placement::Placement;
 
 /// Plans, and prints the form that is asked for.
 pub fn run(args: &CompileArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
@@ -38,15 +38,7 @@ fn placed(choice: Choice<'_>, plan: &Plan) -> WeaveFile {
 
 /// A placement with every value in it.
 fn complete(given: &Placement, plan: &Plan) -> Placement {
-    let by_value = given.by_value();
-    let entries = plan.placed.values.iter().filter_map(|(value, placed)| {
-        let written = by_value.get(&value);
-        Some(Entry {
-            value,
-            layout: placed.as_ref()?.layout.clone(),
-            via: written.and_then(|entry| entry.via),
-            span: written.map_or(given.span, |entry| entry.span),
-        })
-    });
-    Placement { entries: entries.collect(), ..given.clone() }
+    let layouts = plan.placed.values.iter();
+    let layouts = layouts.filter_map(|(value, placed)| Some((value, placed.as_ref()?.layout.clone())));
+    given.with_layouts(&plan.program, layouts).expect("a plan places each value once, with its dims")
 }

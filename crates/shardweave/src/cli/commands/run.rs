@@ -89,8 +89,8 @@ fn tell(
     compile_time: Duration,
 ) -> Result<(), Diagnostic> {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-    let outputs = plan.program.outputs.iter().map(|&output| {
-        let name = &plan.program.values[output].name;
+    let outputs = plan.program.outputs().iter().map(|&output| {
+        let name = &plan.program.values()[output].name;
         let value = plan.report.values.iter().find(|value| value.name == *name);
         let value = value.expect("the report has every value that an output needs");
         OutputReport {
