@@ -162,9 +162,17 @@ fn replace_word_by_other(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8])
     }
 }
 
+/// The number that a word is, or that it ends in: names of the forms are letters and a number.
+fn number(bytes: &[u8], word: Range<usize>) -> Option<Range<usize>> {
+    let text = &bytes[word.clone()];
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let start = if text[0].is_ascii_digit() { word.start } else { word.end - digits };
+    (start < word.end).then_some(start..word.end)
+}
+
 fn replace_number(random: &mut Random, bytes: &mut Vec<u8>, _: &[u8]) {
     let numbers: Vec<Range<usize>> =
-        words(bytes).into_iter().filter(|word| bytes[word.start].is_ascii_digit()).collect();
+        words(bytes).into_iter().filter_map(|word| number(bytes, word)).collect();
     if let Some(at) = random.pick(&numbers).cloned() {
         // The small ones more often: with them a program is still planned and run.
         let few = if random.below(2) == 0 { 7 } else { NUMBERS.len() };

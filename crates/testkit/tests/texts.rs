@@ -3,33 +3,9 @@
 use shardweave_compiler::file::{WeaveFile, parse_bytes, parse_file};
 use shardweave_compiler::placement::verify_sizes;
 use shardweave_compiler::program::Sizes;
-use std::fs;
-use std::path::Path;
+use shardweave_testkit::fuzz::{Random, mutated};
+use shardweave_testkit::sources::weave_files;
 use std::time::{Duration, Instant};
-
-/// xorshift64*: enough to mangle texts with.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n.max(1)
-    }
-}
-
-fn texts() -> Vec<Vec<u8>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut paths = Vec::new();
-    for folder in ["../../examples", "tests/sound", "tests/errors"] {
-        let entries = fs::read_dir(root.join(folder)).expect("the folder is there");
-        paths.extend(entries.map(|entry| entry.expect("the folder can be read").path()));
-    }
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "weave"));
-    paths.sort();
-    paths.iter().map(|path| fs::read(path).expect("the file can be read")).collect()
-}
 
 /// Reads bytes as a file and goes on as far as that leads: messages stay short, what is sound prints and
 /// reads back the same, and can be given sizes.
@@ -66,7 +42,7 @@ fn bind(file: &WeaveFile, random: &mut Random) {
 
 #[test]
 fn random_bytes() {
-    let mut random = Random(0x5eed);
+    let mut random = Random::new(0x5eed);
     for _ in 0..2000 {
         let length = random.below(200);
         let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
@@ -80,7 +56,7 @@ fn random_tokens() {
         x y w m n a b tp dp f32 i64 bool linear add sum softmax concat rearrange einsum slice where full iota inf nan \
         ( ) [ ] { } , : = / -> <- - 0 1 4 -3 1.5 1e9 99999999999999999999 \"a b -> b a\" \"(a b) -> a b\" \" %3 # . $ \n";
     let tokens: Vec<&str> = TOKENS.split(' ').filter(|token| !token.is_empty()).collect();
-    let mut random = Random(0x70c5);
+    let mut random = Random::new(0x70c5);
     for _ in 0..2000 {
         let mut text = String::from("mesh m { tp = 2 }\nprogram p {\ninput x: f32[a, b]\ny = ");
         for _ in 0..random.below(60) {
@@ -92,50 +68,15 @@ fn random_tokens() {
     }
 }
 
-/// Bytes and lines of sound and of faulty files dropped, doubled, exchanged and replaced.
+/// Edits of sound and of faulty files.
 #[test]
 fn mangled_files() {
-    let texts = texts();
-    let mut random = Random(0xbad);
+    let files: Vec<Vec<u8>> = weave_files().into_iter().map(|(_, bytes)| bytes).collect();
+    let mut random = Random::new(0xbad);
     for round in 0..4000 {
-        let mut bytes = texts[round % texts.len()].clone();
-        for _ in 0..=random.below(4) {
-            mangle(&mut bytes, &mut random);
-        }
+        let other = &files[random.below(files.len())];
+        let bytes = mutated(&mut random, &files[round % files.len()], other);
         digest(&bytes, &mut random);
-    }
-}
-
-const MARKS: &[u8] = b"(){}[],:=/\"->#\n 019abx.";
-
-fn mangle(bytes: &mut Vec<u8>, random: &mut Random) {
-    let at = random.below(bytes.len());
-    let end = (at + random.below(20)).min(bytes.len());
-    match random.below(6) {
-        0 => drop(bytes.drain(at..end)),
-        1 => {
-            let piece = bytes[at..end].to_vec();
-            let target = random.below(bytes.len());
-            bytes.splice(target..target, piece);
-        }
-        2 => bytes.insert(at, MARKS[random.below(MARKS.len())]),
-        3 => {
-            let replacement = random.below(256) as u8;
-            if let Some(byte) = bytes.get_mut(at) {
-                *byte = replacement;
-            }
-        }
-        4 => {
-            let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
-            let (one, other) = (random.below(lines.len()), random.below(lines.len()));
-            lines.swap(one, other);
-            *bytes = lines.join(&b'\n');
-        }
-        _ => {
-            let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
-            lines.remove(random.below(lines.len()));
-            *bytes = lines.join(&b'\n');
-        }
     }
 }
 
@@ -183,7 +124,7 @@ fn large_texts_are_answered_quickly() {
     ];
     for (i, text) in texts.iter().enumerate() {
         let started = Instant::now();
-        digest(text.as_bytes(), &mut Random(1));
+        digest(text.as_bytes(), &mut Random::new(1));
         let took = started.elapsed();
         assert!(took < Duration::from_secs(60), "text {i} took {took:?}");
     }
