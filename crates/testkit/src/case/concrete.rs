@@ -74,12 +74,12 @@ pub fn planned(text: &str) -> Vec<(String, Plan)> {
     let (file, found) = parse_file(text, &given.axes);
     let mut plans = Vec::new();
     for placement in file.placements().iter().filter(|_| found.is_empty()) {
-        let program = file.program(&placement.program).expect("a sound file has its program");
+        let program = file.program(placement.program()).expect("a sound file has its program");
         let known = given.sizes.iter().filter(|(name, _)| program.dim(name).is_some());
         let sizes = Sizes::bind(program, known.map(|(name, size)| (name.as_str(), *size)));
         let plan =
             sizes.and_then(|sizes| compile(program, Some(placement), &sizes, &CompileOptions::default()));
-        plans.extend(plan.ok().map(|plan| (placement.name.clone(), plan)));
+        plans.extend(plan.ok().map(|plan| (placement.name().to_string(), plan)));
     }
     plans
 }
