@@ -7,6 +7,7 @@ use shardweave_compiler::host::parse_host;
 use shardweave_compiler::local::parse_local;
 use shardweave_compiler::program::{Program, Sizes};
 use shardweave_compiler::schedule::peak_bytes;
+use shardweave_testkit::fuzz::Random;
 
 /// A program with operations of every kind.
 const PROGRAM: &str = r#"
@@ -62,20 +63,9 @@ program kinds {
 }
 "#;
 
-/// xorshift64*: small, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
-    }
-
-    fn chance(&mut self, of: usize) -> bool {
-        self.below(of) == 0
-    }
+/// Once in so many times.
+fn chance(random: &mut Random, of: usize) -> bool {
+    random.below(of) == 0
 }
 
 const MESHES: [(&str, &[&str]); 4] =
@@ -83,10 +73,10 @@ const MESHES: [(&str, &[&str]); 4] =
 
 /// A layout as text: each axis cuts a dim, is partial or free; dims may stream.
 fn layout(random: &mut Random, dims: &[&str], home: usize) -> String {
-    let mesh = if random.chance(6) { random.below(MESHES.len()) } else { home };
+    let mesh = if chance(random, 6) { random.below(MESHES.len()) } else { home };
     let mut cuts: Vec<String> = vec![String::new(); dims.len()];
     let mut partial = Vec::new();
-    if let (false, true) = (dims.is_empty(), random.chance(3)) {
+    if let (false, true) = (dims.is_empty(), chance(random, 3)) {
         let dim = random.below(dims.len());
         let counts = ["stream(2)", "stream(3)", "stream", "local(2)"];
         cuts[dim].push_str(&format!("/{}", counts[random.below(counts.len())]));
@@ -94,7 +84,7 @@ fn layout(random: &mut Random, dims: &[&str], home: usize) -> String {
     for axis in MESHES[mesh].1 {
         match random.below(dims.len() + 2) {
             dim if dim < dims.len() => cuts[dim].push_str(&format!("/{axis}")),
-            dim if dim == dims.len() && random.chance(3) => partial.push(*axis),
+            dim if dim == dims.len() && chance(random, 3) => partial.push(*axis),
             _ => {}
         }
     }
@@ -117,7 +107,7 @@ fn placement(random: &mut Random, program: &Program) -> String {
     let home = random.below(MESHES.len());
     let mut text = format!("placement p for kinds on {} {{\n", MESHES[home].0);
     for (id, value) in program.values().iter() {
-        if random.chance(3) {
+        if chance(random, 3) {
             text.push_str(&format!("  {}: {}\n", value.name, layout(random, &program.dim_names(id), home)));
         }
     }
@@ -129,7 +119,7 @@ fn random_placements_give_verified_programs_that_read_back() {
     let (alone, mistakes) = parse_file(PROGRAM, &[]);
     assert!(mistakes.is_empty(), "{mistakes}");
     for seed in 1..=PLANS {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = Random::new(seed);
         let placement = placement(&mut random, &alone.programs()[0]);
         let text = format!("{PROGRAM}\n{placement}");
         let (file, mistakes) = parse_file(&text, &[]);
