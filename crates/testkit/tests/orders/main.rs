@@ -106,7 +106,7 @@ fn right_programs_run_the_same_in_every_order() {
     let told = format!("few devices: {few:?}, many: {many:?}");
     assert!(few.whole == few.programs && few.whole > 300 && few.loops > 20, "{told}");
     assert!(many.programs > 400 && many.whole > 200 && many.loops > 20, "{told}");
-    assert!(few.states + many.states > 400_000, "{told}");
+    assert!(few.states + many.states > 400_000 && few.streams + many.streams >= 5, "{told}");
 }
 
 #[test]
