@@ -26,7 +26,7 @@ pub fn run(
     cost: &Cost,
 ) -> Report {
     let mut walk = Walk { local, cost, collectives: Vec::new(), flops: Flops::default(), time_us: 0.0 };
-    walk.body(&local.body, &[]);
+    walk.body(&local.body, &[], Overlap::None);
     let axes = placed.home.axes().values();
     let home = placement.map(|_| placed.home.name());
     Report {
@@ -85,16 +85,18 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn body(&mut self, body: &[LocalInstr], counters: &[(StepId, u64)]) {
+    fn body(&mut self, body: &[LocalInstr], counters: &[(StepId, u64)], overlap: Overlap) {
         for instr in body {
             match instr {
                 LocalInstr::Input(_) => {}
                 LocalInstr::Compute(compute) => self.compute(compute),
-                LocalInstr::Move(moved) if moved.kind.communicates() => self.collective(moved, counters),
+                LocalInstr::Move(moved) if moved.kind.communicates() => {
+                    self.collective(moved, counters, overlap);
+                }
                 LocalInstr::Move(_) => {}
                 LocalInstr::Loop(of_steps) => {
                     let counters = [counters, &of_steps.counters].concat();
-                    self.body(&of_steps.body, &counters);
+                    self.body(&of_steps.body, &counters, of_steps.overlap);
                 }
             }
         }
@@ -104,7 +106,7 @@ impl Walk<'_> {
         &self.local.values[id].ty
     }
 
-    fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)]) {
+    fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)], overlap: Overlap) {
         let source = &self.local.values[moved.source].ty;
         let traffic = Traffic::in_loop(source, self.ty(moved.target), counters);
         let steps = counters.iter().map(|(_, steps)| *steps).fold(1, u64::saturating_mul);
@@ -119,7 +121,7 @@ impl Walk<'_> {
             axes: moved.axes.clone(),
             group: moved.group,
             steps,
-            overlap: Overlap::None, // nothing overlaps on one stream
+            overlap,
             bytes_per_device: traffic.bytes_per_device,
             bytes_total: traffic.bytes_total,
             because: moved.because.clone().unwrap_or_default(),

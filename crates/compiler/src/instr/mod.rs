@@ -17,6 +17,9 @@ use crate::dtype::{DType, Number};
 use crate::layout::Layout;
 use crate::op::{Op, Space};
 
+/// The steps of longer loops do not overlap: a pipeline is walked step by step to be proved.
+pub const MOST_PIPELINED: u64 = 1 << 12;
+
 /// What a device holds of a value: global dims, how the elements are stored, and the layout.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TensorType {

@@ -37,6 +37,7 @@ pub use text::LayoutText;
 use crate::dtype::Combine;
 use crate::id::{Id, id};
 use crate::mesh::{AxisId, Mesh};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 id! {
@@ -212,6 +213,16 @@ impl Layout {
             other => other.clone(),
         };
         let cuts = self.cuts.iter().map(|factors| factors.iter().map(all).collect()).collect();
+        Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
+    }
+
+    /// The same, following other counters.
+    pub fn with_counters(&self, counters: &BTreeMap<StepId, StepId>) -> Layout {
+        let of = |factor: &Factor| match factor {
+            Factor::Step(count, step) => Factor::Step(*count, counters.get(step).copied().unwrap_or(*step)),
+            other => other.clone(),
+        };
+        let cuts = self.cuts.iter().map(|factors| factors.iter().map(of).collect()).collect();
         Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
     }
 

@@ -13,7 +13,9 @@
 //! Parts that are still to be combined are held wide; a bias is added and a mean divided after the
 //! parts are combined, and only then the result is rounded to its type, once.
 
+mod fuse;
 mod operation;
+mod overlap;
 mod steps;
 
 use crate::cost::Cost;
@@ -24,6 +26,7 @@ use crate::instr::{Arg, Compute, Move, TensorType};
 use crate::layout::{Layout, StepId, Stream};
 use crate::local::{LocalId, LocalInstr, LocalProgram, LocalValue};
 use crate::op::{Op, space};
+use crate::placement::Overlap;
 use crate::program::{Program, Sizes, ValueId};
 use crate::propagate::{Placed, typed};
 use crate::reshard::{Leg, Route, route};
@@ -40,6 +43,7 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
         bodies: vec![Vec::new()],
         at_hand: program.values.keys().map(|_| Vec::new()).collect(),
         next_counter: StepId::new(0),
+        last_loop: None,
     };
     for (value, v) in program.values.iter() {
         let Some(of_value) = &placed.values[value] else { continue };
@@ -57,10 +61,11 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
             }
         }
     }
-    let outputs =
+    let mut outputs: Vec<_> =
         program.outputs.iter().map(|&v| (program.values[v].name.clone(), lower.at_hand[v][0])).collect();
-    let body = lower.bodies.pop().expect("the outermost body stays to the end");
-    LocalProgram { name: program.name.clone(), values: lower.values, body, outputs }
+    let mut body = lower.bodies.pop().expect("the outermost body stays to the end");
+    let values = fuse::prune(&mut body, lower.values, &mut outputs);
+    LocalProgram { name: program.name.clone(), values, body, outputs }
 }
 
 struct Lower<'a> {
@@ -75,6 +80,8 @@ struct Lower<'a> {
     at_hand: Table<ValueId, Vec<LocalId>>,
     /// The step counter of the next stream.
     next_counter: StepId,
+    /// Where the last loop outside of others stands, and how it is to overlap.
+    last_loop: Option<(usize, Option<Overlap>)>,
 }
 
 impl Lower<'_> {

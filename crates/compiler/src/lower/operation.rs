@@ -8,6 +8,7 @@ use crate::instr::{Arg, Compute, Kind, TensorType};
 use crate::layout::{Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop};
 use crate::op::{Later, Op, Reduce, Space, Zip, completed_later, space};
+use crate::placement::Overlap;
 use crate::program::{Apply, Operand, ValueId};
 use crate::propagate::{OnPieces, OpPlan, Summarised, bias_layout, completed_in, stored, summarised, typed};
 use crate::reshard::{Leg, route};
@@ -125,8 +126,8 @@ impl Lower<'_> {
         let piece = self.pieces(running, operands, natural);
         self.step_result(running, piece, result);
         let body = self.bodies.pop().expect("the loop's body was pushed above");
-        let overlap = running.plan.overlap;
-        self.push(LocalInstr::Loop(LocalLoop { counters, results: vec![result], body, overlap }));
+        let steps = LocalLoop { counters, results: vec![result], body, overlap: Overlap::None };
+        self.push_loop(steps, running.plan.via);
         result
     }
 
@@ -348,8 +349,8 @@ impl Lower<'_> {
         let at = stops.fold(source, |at, layout| self.moved(at, layout, because));
         self.move_into(at, result, because);
         let body = self.bodies.pop().expect("the loop's body was pushed above");
-        let overlap = plan.overlap;
-        self.push(LocalInstr::Loop(LocalLoop { counters, results: vec![result], body, overlap }));
+        let steps = LocalLoop { counters, results: vec![result], body, overlap: Overlap::None };
+        self.push_loop(steps, plan.via);
         self.stored_as(result, typed(self.program, self.sizes, value, target).dtype)
     }
 

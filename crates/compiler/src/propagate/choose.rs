@@ -127,12 +127,7 @@ impl Choose<'_> {
             }
         }
         let via = self.entries.get(&value).and_then(|entry| entry.via);
-        Some(OpPlan {
-            over: best.way.over,
-            carriers: best.way.carriers,
-            overlap: via.unwrap_or(Overlap::None),
-            because,
-        })
+        Some(OpPlan { over: best.way.over, carriers: best.way.carriers, via, because })
     }
 
     /// The ways that were not taken, as far as they are worth telling. A layout that is derived follows the
@@ -240,9 +235,8 @@ impl Choose<'_> {
         let name = &self.program.values[value].name;
         let auto = |factor: &Factor| matches!(factor, Factor::Stream(Steps::Auto));
         if placed.layout.cuts().iter().flatten().any(auto) && !self.program.is_input(value) {
-            self.notes.push(format!(
-                "{name}: stream(auto) runs in 1 step: on one stream nothing overlaps, more steps only add messages"
-            ));
+            self.notes
+                .push(format!("{name}: stream(auto) runs in 1 step: how many steps pay is not weighed yet"));
         }
         let entry = self.entries.get(&value);
         let via = entry.and_then(|entry| entry.via).filter(|via| *via != Overlap::None);
@@ -250,7 +244,7 @@ impl Choose<'_> {
             let via = via.name();
             self.notes.push(match placed.layout.has_stream() {
                 true => format!(
-                    "{name}: via {via} is noted; its steps run one after the other on one stream, nothing overlaps"
+                    "{name}: via {via} is noted; each of its steps is one collective, beside the computation of another"
                 ),
                 false => format!(
                     "{name}: via {via} does nothing: it pins how steps overlap, and no dim of {name} has any \

@@ -55,8 +55,8 @@ pub struct OpPlan {
     pub over: Layout,
     /// The operands (by position) that stay partial.
     pub carriers: Vec<usize>,
-    /// How its communication is to run beside its computation.
-    pub overlap: Overlap,
+    /// How its communication is to run beside its computation, if that is pinned.
+    pub via: Option<Overlap>,
     /// Why it runs this way, for the moves it needs.
     pub because: String,
 }

@@ -6,7 +6,7 @@ use crate::host::{
 };
 use crate::id::Id;
 use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
-use crate::instr::{Arg, Fault, TensorType};
+use crate::instr::{Arg, Fault, MOST_PIPELINED, TensorType};
 use crate::layout::StepId;
 use std::collections::BTreeSet;
 
@@ -21,9 +21,6 @@ const MOST_SLOTS: u64 = 16;
 
 /// More stages than any pipeline needs.
 const MOST_STAGES: usize = 16;
-
-/// A longer pipeline is not walked step by step.
-const MOST_PIPELINED_STEPS: u64 = 1 << 12;
 
 /// Checks every buffer and every instruction by itself.
 pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
@@ -117,10 +114,10 @@ impl Around {
         }
         match (self, steps.is_pipeline()) {
             (_, false) => Ok(Around::Steps),
-            (Around::Nothing, true) if steps.step_count() <= MOST_PIPELINED_STEPS => Ok(Around::Pipeline),
+            (Around::Nothing, true) if steps.step_count() <= MOST_PIPELINED => Ok(Around::Pipeline),
             (Around::Nothing, true) => {
                 let count = steps.step_count();
-                Err(Fault::new(format!("a pipeline of {count} steps, more than {MOST_PIPELINED_STEPS}")))
+                Err(Fault::new(format!("a pipeline of {count} steps, more than {MOST_PIPELINED}")))
             }
             (_, true) => Err(Fault::new("a pipeline inside another loop")),
         }

@@ -10,12 +10,9 @@
 
 use super::{COMMUNICATION, COMPUTE};
 use crate::host::{Action, BufferId, HostInstr, HostLoop, StreamId};
-use crate::instr::Arg;
+use crate::instr::{Arg, MOST_PIPELINED};
 use crate::placement::Overlap;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Pipelines of more steps are not made: so many are walked one by one to be proved.
-const MOST_STEPS: u64 = 1 << 12;
 
 /// What becomes of a loop.
 pub(super) struct Staged {
@@ -33,8 +30,8 @@ struct Actor<'a> {
 
 /// The loop in stages; `None` if nothing in it can overlap.
 pub(super) fn in_stages(steps: &HostLoop) -> Option<Staged> {
-    let ([body], 2..=MOST_STEPS) = (&steps.stages[..], steps.step_count()) else { return None };
-    if steps.overlap == Overlap::None {
+    let [body] = &steps.stages[..] else { return None };
+    if steps.overlap == Overlap::None || !(2..=MOST_PIPELINED).contains(&steps.step_count()) {
         return None;
     }
     let mut actors: Vec<Actor<'_>> = Vec::new();

@@ -1,0 +1,230 @@
+//! Loops that follow each other step by step become one.
+//!
+//! ```text
+//!  loop i0 < 4 {                        loop i0 < 4 {
+//!    result %5 y0                         result %8 y1
+//!    %6 = all_gather %0                   %6 = all_gather %0
+//!    %7 = linear(%6, %1)                  %7 = linear(%6, %1)
+//!    %5 <- copy %7                        %10 = gelu(%7)
+//!  }                                      %8 <- copy %10
+//!  loop i1 < 4 {                        }
+//!    result %8 y1
+//!    %9 = copy %5
+//!    %10 = gelu(%9)
+//!    %8 <- copy %10
+//!  }
+//! ```
+//!
+//! The second loop may join the first if each of its steps needs no more of the first one's results than
+//! the same step gives, on the same devices; and if what stands between the loops does not need them
+//! either, so that it can come first. A result that nobody reads any more is dropped at the end
+//! ([`prune`]). A step's result that is communicated ends a chain: a pipeline fetches, computes and sends
+//! away, and what needs what was sent begins the next one.
+
+use super::Lower;
+use crate::id::{Id, Table};
+use crate::instr::{Arg, Kind, Move};
+use crate::layout::StepId;
+use crate::local::{LocalId, LocalInstr, LocalLoop, LocalValue};
+use crate::placement::Overlap;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Lower<'_> {
+    /// Adds a loop, to the one before it if their steps line up; `via` says how the user wants it to
+    /// overlap.
+    pub(super) fn push_loop(&mut self, steps: LocalLoop, via: Option<Overlap>) {
+        let body = self.bodies.last_mut().expect("a body is always being written");
+        let joined = self.last_loop.and_then(|(at, last)| {
+            let LocalInstr::Loop(first) = &body[at] else { return None };
+            let via = both(last, via)?;
+            let between: BTreeSet<LocalId> = body[at + 1..].iter().flat_map(uses).collect();
+            let independent = first.results.iter().all(|id| !between.contains(id));
+            Some((at, independent.then(|| join(first, &steps, &mut self.values))??, via))
+        });
+        let (mut steps, via) = match joined {
+            Some((at, steps, via)) => {
+                body.remove(at);
+                (steps, via)
+            }
+            None => (steps, via),
+        };
+        let at = body.len();
+        steps.overlap = self.overlap(&steps.counters, &steps.body, via);
+        self.last_loop = Some((at, via));
+        self.push(LocalInstr::Loop(steps));
+    }
+}
+
+/// How two loops overlap as one; `None` if they are not to.
+fn both(first: Option<Overlap>, second: Option<Overlap>) -> Option<Option<Overlap>> {
+    match (first, second) {
+        (first, second) if first == second => Some(first),
+        (Some(Overlap::None), _) | (_, Some(Overlap::None)) => None,
+        (Some(way), None) | (None, Some(way)) => Some(Some(way)),
+        (_, _) => None,
+    }
+}
+
+/// The second loop as a part of the first; `None` if their steps do not line up.
+fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, LocalValue>) -> Option<LocalLoop> {
+    let counts = |steps: &LocalLoop| steps.counters.iter().map(|(_, count)| *count).collect::<Vec<_>>();
+    if counts(first) != counts(second) {
+        return None;
+    }
+    let counters: BTreeMap<StepId, StepId> =
+        second.counters.iter().zip(&first.counters).map(|((from, _), (to, _))| (*from, *to)).collect();
+    // For each result of the first loop that the second reads, what a step gives.
+    let given: BTreeMap<LocalId, LocalId> = first.body.iter().filter_map(filled_by).collect();
+    let mut instead: BTreeMap<LocalId, LocalId> = BTreeMap::new();
+    for instr in &second.body {
+        for id in uses(instr).into_iter().filter(|id| first.results.contains(id)) {
+            let LocalInstr::Move(Move { kind: Kind::Local, target, .. }) = instr else { return None };
+            let given = *given.get(&id)?;
+            let wanted = values[*target].ty.layout.with_counters(&counters);
+            if wanted != values[given].ty.layout || values[*target].ty.dtype != values[given].ty.dtype {
+                return None;
+            }
+            instead.insert(*target, given);
+        }
+    }
+    if instead.is_empty() {
+        return None;
+    }
+    let mut body = first.body.clone();
+    for instr in &second.body {
+        let defines = defined(instr);
+        if defines.is_some_and(|id| instead.contains_key(&id)) {
+            continue;
+        }
+        if let Some(id) = defines {
+            values[id].ty.layout = values[id].ty.layout.with_counters(&counters);
+        }
+        body.push(renamed(instr, &instead, &counters));
+    }
+    let results = first.results.iter().chain(&second.results).copied().collect();
+    Some(LocalLoop { counters: first.counters.clone(), results, body, overlap: first.overlap })
+}
+
+/// A result of a loop and the piece that a step puts into it, where nothing is sent.
+fn filled_by(instr: &LocalInstr) -> Option<(LocalId, LocalId)> {
+    match instr {
+        LocalInstr::Move(Move { kind: Kind::Local, source, target, .. }) => Some((*target, *source)),
+        _ => None,
+    }
+}
+
+fn renamed(
+    instr: &LocalInstr,
+    instead: &BTreeMap<LocalId, LocalId>,
+    counters: &BTreeMap<StepId, StepId>,
+) -> LocalInstr {
+    let of = |id: LocalId| instead.get(&id).copied().unwrap_or(id);
+    match instr {
+        LocalInstr::Compute(compute) => {
+            let mut compute = compute.clone();
+            compute.over = compute.over.with_counters(counters);
+            for operand in &mut compute.operands {
+                if let Arg::Value(id) = operand {
+                    *id = of(*id);
+                }
+            }
+            LocalInstr::Compute(compute)
+        }
+        LocalInstr::Move(moved) => LocalInstr::Move(Move { source: of(moved.source), ..moved.clone() }),
+        other => other.clone(),
+    }
+}
+
+/// The value that an instruction makes.
+fn defined(instr: &LocalInstr) -> Option<LocalId> {
+    match instr {
+        LocalInstr::Input(id) => Some(*id),
+        LocalInstr::Compute(compute) => Some(compute.result),
+        LocalInstr::Move(moved) => Some(moved.target),
+        LocalInstr::Loop(_) => None,
+    }
+}
+
+/// The values that an instruction reads.
+fn uses(instr: &LocalInstr) -> Vec<LocalId> {
+    match instr {
+        LocalInstr::Input(_) => Vec::new(),
+        LocalInstr::Move(moved) => vec![moved.source],
+        LocalInstr::Compute(compute) => {
+            let value = |operand: &Arg<LocalId>| match operand {
+                Arg::Value(id) => Some(*id),
+                Arg::Number(_) => None,
+            };
+            compute.operands.iter().filter_map(value).collect()
+        }
+        LocalInstr::Loop(steps) => steps.body.iter().flat_map(uses).collect(),
+    }
+}
+
+/// Drops the results of loops that nobody reads, and numbers the values anew.
+pub(super) fn prune(
+    body: &mut [LocalInstr],
+    values: Table<LocalId, LocalValue>,
+    outputs: &mut [(String, LocalId)],
+) -> Table<LocalId, LocalValue> {
+    let read: BTreeSet<LocalId> =
+        body.iter().flat_map(uses).chain(outputs.iter().map(|(_, id)| *id)).collect();
+    for instr in body.iter_mut() {
+        let LocalInstr::Loop(steps) = instr else { continue };
+        let dropped: Vec<LocalId> = steps.results.iter().filter(|id| !read.contains(id)).copied().collect();
+        steps.results.retain(|id| !dropped.contains(id));
+        steps.body.retain(|instr| defined(instr).is_none_or(|id| !dropped.contains(&id)));
+    }
+    renumber(body, values, outputs)
+}
+
+/// The values that are still made, in the order in which they were numbered.
+fn renumber(
+    body: &mut [LocalInstr],
+    values: Table<LocalId, LocalValue>,
+    outputs: &mut [(String, LocalId)],
+) -> Table<LocalId, LocalValue> {
+    let mut made = BTreeSet::new();
+    collect(body, &mut made);
+    if made.len() == values.len() {
+        return values;
+    }
+    let new: BTreeMap<LocalId, LocalId> = made.iter().copied().zip((0..).map(LocalId::new)).collect();
+    rename_all(body, &new);
+    outputs.iter_mut().for_each(|(_, id)| *id = new[id]);
+    values.iter().filter(|(id, _)| made.contains(id)).map(|(_, value)| value.clone()).collect()
+}
+
+fn collect(body: &[LocalInstr], made: &mut BTreeSet<LocalId>) {
+    for instr in body {
+        made.extend(defined(instr));
+        if let LocalInstr::Loop(steps) = instr {
+            made.extend(&steps.results);
+            collect(&steps.body, made);
+        }
+    }
+}
+
+fn rename_all(body: &mut [LocalInstr], new: &BTreeMap<LocalId, LocalId>) {
+    for instr in body {
+        match instr {
+            LocalInstr::Input(id) => *id = new[id],
+            LocalInstr::Move(moved) => {
+                moved.source = new[&moved.source];
+                moved.target = new[&moved.target];
+            }
+            LocalInstr::Compute(compute) => {
+                compute.result = new[&compute.result];
+                for operand in &mut compute.operands {
+                    if let Arg::Value(id) = operand {
+                        *id = new[id];
+                    }
+                }
+            }
+            LocalInstr::Loop(steps) => {
+                steps.results.iter_mut().for_each(|id| *id = new[id]);
+                rename_all(&mut steps.body, new);
+            }
+        }
+    }
+}
