@@ -55,6 +55,41 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Arrays in files are inputs as they are: a device reads only its piece of them.
+//!
+//! ```
+//! use shardweave::files::{OutputFiles, Weights, open_npy};
+//! use shardweave::{DType, Inputs, Op, Program, Session, SessionOptions, Tensor};
+//!
+//! # let folder = std::env::temp_dir().join(format!("shardweave-files-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let (x, model, y) = (folder.join("x.npy"), folder.join("model.safetensors"), folder.join("y.npy"));
+//! # let ones = |shape: &[u64]| Tensor::from_elements(shape, &vec![1.0_f32; shape.iter().product::<u64>() as usize]);
+//! # let mut given = OutputFiles::new();
+//! # given.write_npy(&x, &ones(&[4, 2]))?;
+//! # given.write_safetensors(&model, &[("layer.0.weight", &ones(&[3, 2]))])?;
+//! # given.commit()?;
+//! let layer = Program::builder("layer")
+//!     .input("x", DType::F32, ["s", "e"])
+//!     .input("w", DType::F32, ["h", "e"])
+//!     .op("y", Op::Linear, ["x", "w"])
+//!     .output("y")
+//!     .finish()?;
+//! let weights = Weights::open(&[&model])?; // .safetensors files, or the .index.json of a split checkpoint
+//! let w = weights.find("layer.0.weight")?.ok_or("the model has no such tensor")?;
+//!
+//! let mut session = Session::new(layer, None, SessionOptions::default());
+//! session.bind_constants(&Inputs::new().with("w", w))?;
+//! let outputs = session.run(&Inputs::new().with("x", open_npy(&x)?))?;
+//!
+//! let mut files = OutputFiles::new();
+//! files.write_npy(&y, outputs.get("y").expect("an output"))?;
+//! files.commit()?; // all files, or none
+//! # assert_eq!(open_npy(&y)?.load()?.elements::<f32>(), [2.0; 12]);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # The vocabulary
 //!
 //! * A [`Program`] is what to compute; no device is named. A [`Placement`] says where its values live on

@@ -135,6 +135,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+impl std::error::Error for Diagnostic {}
+
 /// Mistakes found so far. Passes go on after a mistake where they can, so that all are told at once.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics {
