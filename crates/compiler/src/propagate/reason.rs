@@ -16,8 +16,11 @@ use std::fmt::Write;
 pub(super) fn over_text(space: &Space, over: &Layout, home: &str) -> String {
     let names: Vec<&str> = space.dims.values().map(SpaceDim::program_name).collect();
     let nothing = Layout::replicated(over.mesh().clone(), over.ndim());
-    if *over == nothing && over.mesh().name() == home {
-        return "no cut".into();
+    if *over == nothing {
+        return match over.mesh().name() {
+            mesh if mesh == home => "no cut".into(),
+            mesh => format!("no cut on {mesh}"),
+        };
     }
     over.text(&names, Some(home)).to_string()
 }

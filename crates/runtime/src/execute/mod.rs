@@ -269,7 +269,7 @@ fn reduce_run(arenas: &Arenas, device: DeviceId, target: usize, run: Run, combin
 }
 
 /// What a panic says.
-pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied())
         .unwrap_or("a panic without a message")

@@ -1,12 +1,13 @@
 //! What a run did: bytes that went from device to device, and when what ran.
 
 use crate::instantiate::{InstrId, Tasks};
+use crate::meet::lock;
 use shardweave_compiler::host::StreamId;
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::Kind;
 use shardweave_compiler::mesh::DeviceId;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// How much a session records of each run.
@@ -115,7 +116,7 @@ impl Recorder {
 
     /// A lane is done with its log.
     pub fn add(&self, log: Log) {
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner).push(log);
+        lock(&self.logs).push(log);
     }
 
     /// All that was logged.
@@ -123,7 +124,7 @@ impl Recorder {
         if self.record == Record::Nothing {
             return Recording::default();
         }
-        let logs = std::mem::take(&mut *self.logs.lock().unwrap_or_else(PoisonError::into_inner));
+        let logs = std::mem::take(&mut *lock(&self.logs));
         let mut sent: BTreeMap<InstrId, Vec<u64>> = BTreeMap::new();
         let mut events: Vec<Event> = Vec::new();
         for log in logs {

@@ -13,5 +13,11 @@ mod sync {
     pub use std::sync::{Condvar, Mutex};
 }
 
+/// Takes a lock, also after a panic: no lock is held while foreign code runs, so what one guards (a job, a
+/// list of ends, buffers that hold nothing of worth) is whole whenever it is free.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 pub(crate) use patience::{Cores, Patience};
 pub(crate) use progress::{Met, Progress, Tick};

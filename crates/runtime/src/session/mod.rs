@@ -31,6 +31,7 @@ use crate::array::Array;
 use crate::execute::{Backend, InputError, Job, NotReady, Recorder, Recording, RunError, WrongInput};
 use crate::instantiate::LaneId;
 use crate::lockstep;
+use crate::meet::lock;
 use crate::memory;
 use crate::tensor::ArraySource;
 use crate::threads::{Round, Threads};
@@ -43,7 +44,7 @@ use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A program that is run often. See the [module](self).
 ///
@@ -391,12 +392,12 @@ impl Session {
                 let tasks = &ready.loaded.tasks;
                 let Some(device) = tasks.first_of_device(LaneId::new(rank)) else { return };
                 let wrong = bind::bind_device(&ready.loaded, &arenas, device, &bindings);
-                let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut errors = lock(&errors);
                 errors.extend(wrong.into_iter().map(|input| (device, input)));
             }
         };
         self.executor.each(ready.loaded.tasks.lanes.len(), Arc::new(round))?;
-        let mut errors = std::mem::take(&mut *errors.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut errors = std::mem::take(&mut *lock(&errors));
         errors.sort_by_key(|(device, _)| *device);
         // Each input once, as the first device has it.
         let mut wrong: Vec<WrongInput> = Vec::new();

@@ -10,9 +10,9 @@
 //! ```
 
 use crate::execute::{RunError, panic_text};
-use crate::meet::{Cores, Met, Patience, Progress};
+use crate::meet::{Cores, Met, Patience, Progress, lock};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// What every thread does in a round, given its rank.
@@ -139,11 +139,6 @@ impl Shared {
             lock(&self.panics).push((rank, panic_text(&*payload)));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // No lock is held while foreign code runs, so what it guards is whole even if poisoned.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

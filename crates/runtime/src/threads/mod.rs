@@ -12,10 +12,10 @@ pub(crate) use crew::{Crew, Round};
 use crate::execute::{How, Job, Outcome, Rendezvous, RunError, Walk, deadlock, first_failure};
 use crate::instantiate::{LaneId, TurnId};
 use crate::kernels::Scratch;
-use crate::meet::{Cores, Met, Patience, Progress, Tick};
+use crate::meet::{Cores, Met, Patience, Progress, Tick, lock};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Plays the lanes of programs with threads.
 pub(crate) struct Threads {
@@ -157,10 +157,4 @@ impl Players {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded is whole whenever the lock is free, also after a panic: a job, a list of ends,
-    // buffers that hold nothing of worth.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,9 +12,9 @@ use shardweave_compiler::layout::{Factor, IndexSet};
 use shardweave_compiler::mesh::{Axis, DeviceId, Mesh};
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes, ValueId};
+use shardweave_runtime::execute::panic_text;
 use shardweave_runtime::reference::Values;
 use shardweave_runtime::tensor::{ArraySource, Tensor};
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,12 +87,6 @@ fn gives_pieces(case: &Case) -> bool {
     let layouts = file.placements().iter().flat_map(|placement| placement.entries());
     let mut factors = layouts.flat_map(|entry| entry.layout.cuts().iter().flatten());
     factors.any(|factor| matches!(factor, Factor::Sizes(..)))
-}
-
-/// What a panic says.
-fn panic_text(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
 fn run_case(case: &Case, meshes: Meshes, outcome: &mut Outcome, head: &str) {

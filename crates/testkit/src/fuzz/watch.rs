@@ -3,7 +3,7 @@
 use super::{Behaviour, Target};
 use peak_alloc::PeakAlloc;
 use rustix::time::{ClockId, clock_gettime};
-use std::any::Any;
+use shardweave_runtime::execute::panic_text;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -40,10 +40,4 @@ pub fn examine(target: &Target, input: &[u8], slack: Slack) -> Result<Behaviour,
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// What a panic says.
-pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
