@@ -31,6 +31,7 @@ use crate::program::{Program, Sizes, ValueId};
 use crate::propagate::{Placed, typed};
 use crate::reshard::{Leg, Route, route};
 use crate::transfer::Traffic;
+use std::collections::BTreeMap;
 
 /// Lowers a program with a complete placement.
 pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> LocalProgram {
@@ -42,6 +43,7 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
         values: Table::new(),
         bodies: vec![Vec::new()],
         at_hand: program.values.keys().map(|_| Vec::new()).collect(),
+        summaries: BTreeMap::new(),
         next_counter: StepId::new(0),
         last_loop: None,
     };
@@ -68,6 +70,15 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
     LocalProgram { name: program.name.clone(), values, body, outputs }
 }
 
+/// A summary of the parts of a value, as it was gathered.
+struct KeptSummary {
+    /// What gives the summary of a part.
+    op: Op,
+    /// Where each part was summarised.
+    own: Layout,
+    gathered: LocalId,
+}
+
 struct Lower<'a> {
     program: &'a Program,
     sizes: &'a Sizes,
@@ -78,6 +89,8 @@ struct Lower<'a> {
     bodies: Vec<Vec<LocalInstr>>,
     /// For each program value the local values that hold it outside loops.
     at_hand: Table<ValueId, Vec<LocalId>>,
+    /// The summaries of each local value that were gathered outside loops.
+    summaries: BTreeMap<LocalId, Vec<KeptSummary>>,
     /// The step counter of the next stream.
     next_counter: StepId,
     /// Where the last loop outside of others stands, and how it is to overlap.

@@ -1,7 +1,7 @@
 //! One operation: its operands moved, its pieces computed, its result moved and completed.
 
-use super::Lower;
 use super::steps::{stops_in_step, with_steps_of};
+use super::{KeptSummary, Lower};
 use crate::dtype::Number;
 use crate::id::Id;
 use crate::instr::{Arg, Compute, Kind, TensorType};
@@ -257,7 +257,8 @@ impl Lower<'_> {
         self.computed(OnPieces { op, space, over }, operands, &v.name, result_type)
     }
 
-    /// Summaries of the parts, gathered, and the operation finished from them.
+    /// Summaries of the parts, gathered, and the operation finished from them. Outside loops a summary is
+    /// kept for other operations that need the same one.
     fn with_summaries(
         &mut self,
         running: &Running<'_>,
@@ -265,13 +266,32 @@ impl Lower<'_> {
         mut operands: Vec<Arg<LocalId>>,
         result: TensorType,
     ) -> LocalId {
+        let Summarised { summary, own, all, finish, says } = parts;
         let name = &self.program.values[running.value].name;
-        let own = self.computed(parts.summary, vec![operands[0]], name, parts.own);
-        let because = format!("{}; devices exchange {}", running.plan.because, parts.says);
-        let all = self.moved(own, &parts.all, &because);
-        operands.truncate(parts.finish.space.operands.len() - 1);
-        operands.push(Arg::Value(all));
-        self.computed(parts.finish, operands, name, result)
+        let Some(&Arg::Value(elements)) = operands.first() else { unreachable!("a number has no parts") };
+        let outside = self.bodies.len() == 1;
+        let known = self.summaries.get(&elements).into_iter().flatten().filter(|_| outside);
+        let mut known = known.filter(|known| {
+            let ty = self.ty(known.gathered);
+            known.op == summary.op && known.own == own.layout && ty.dims == own.dims && ty.layout == all
+        });
+        let gathered = match known.next() {
+            Some(known) => known.gathered,
+            None => {
+                let (op, layout) = (summary.op.clone(), own.layout.clone());
+                let own = self.computed(summary, vec![operands[0]], name, own);
+                let because = format!("{}; devices exchange {says}", running.plan.because);
+                let gathered = self.moved(own, &all, &because);
+                if outside {
+                    let kept = KeptSummary { op, own: layout, gathered };
+                    self.summaries.entry(elements).or_default().push(kept);
+                }
+                gathered
+            }
+        };
+        operands.truncate(finish.space.operands.len() - 1);
+        operands.push(Arg::Value(gathered));
+        self.computed(finish, operands, name, result)
     }
 
     /// The result of a computation.

@@ -96,6 +96,7 @@ impl Choose<'_> {
             at_hand: &self.at_hand,
             wanted: Some(wanted),
             home: &self.home,
+            followers: &[],
         };
         let (best, others) = match self.program.moved_operand(value) {
             Some(operand) => (self.reshard(operand, wanted), Vec::new()),
@@ -104,7 +105,7 @@ impl Choose<'_> {
         let streams = best.way.over.streams(&question.space_sizes());
         let steps = best.way.over.step_count(&question.space_sizes());
         let conflict = conflict(&question, &best.way.over, values, &self.ancestors);
-        let told = self.told(&question, &placed.origin, &best, &others);
+        let told = self.told(&question, values, &best, &others);
         let because = self.because(value, &apply.op, &space, &best, conflict.as_deref());
         let allowed = self.placement.map_or(Communication::Anywhere, |placement| placement.communication);
         if allowed == Communication::AtReshards && !matches!(apply.op, Op::Reshard) {
@@ -131,28 +132,35 @@ impl Choose<'_> {
     }
 
     /// The ways that were not taken, as far as they are worth telling. A layout that is derived follows the
-    /// way that was taken, so each way is compared by what it costs with the result where it leaves it.
+    /// way that was taken, so each way is compared by what it costs with the result where it leaves it, and
+    /// with the inputs that follow this operation where it needs them.
     fn told(
         &self,
         question: &Question<'_>,
-        origin: &Origin,
+        values: &Table<ValueId, Option<PlacedValue>>,
         best: &Weighed,
         others: &[Weighed],
     ) -> Vec<Alternative> {
-        let told = others.iter().filter_map(|other| alternative(question, best, other));
-        let told: Vec<Alternative> = match origin {
-            Origin::Given => told.take(ALTERNATIVES).collect(),
-            _ => {
-                let free = Question { wanted: None, ..*question };
-                let own = |weighed: &Weighed| free.weigh(self.sizes, self.cost, weighed.way.clone());
-                let Some(own_best) = own(best) else { return told.take(ALTERNATIVES).collect() };
-                let mut own_others: Vec<Weighed> = others.iter().filter_map(own).collect();
-                own_others.sort_by(Weighed::cheaper);
-                let dearer = own_others.iter().filter(|other| other.cheaper(&own_best).is_ge());
-                dearer.filter_map(|other| alternative(&free, &own_best, other)).take(ALTERNATIVES).collect()
-            }
+        let origin = |value: ValueId| values[value].as_ref().map(|placed| &placed.origin);
+        let follows = |input: &ValueId| {
+            let follows = |origin| matches!(origin, &Origin::Backward { user, .. } if user == question.value);
+            self.program.is_input(*input) && origin(*input).is_some_and(follows)
         };
-        told
+        let followers: Vec<ValueId> = question.apply.values().filter(follows).collect();
+        let wanted = question.wanted.filter(|_| origin(question.value) == Some(&Origin::Given));
+        let free = Question { wanted, followers: &followers, ..*question };
+        let own = |weighed: &Weighed| free.weigh(self.sizes, self.cost, weighed.way.clone());
+        let Some(own_best) = own(best) else {
+            return others
+                .iter()
+                .filter_map(|other| alternative(question, best, other))
+                .take(ALTERNATIVES)
+                .collect();
+        };
+        let mut own_others: Vec<Weighed> = others.iter().filter_map(own).collect();
+        own_others.sort_by(Weighed::cheaper);
+        let dearer = own_others.iter().filter(|other| other.cheaper(&own_best).is_ge());
+        dearer.filter_map(|other| alternative(&free, &own_best, other)).take(ALTERNATIVES).collect()
     }
 
     /// A reshard is nothing but the move.

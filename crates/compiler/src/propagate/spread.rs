@@ -105,6 +105,7 @@ impl Spread<'_> {
             at_hand: &self.at_hand,
             wanted: self.at_hand[value].first(),
             home: &self.home,
+            followers: &[],
         })
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Question<'a> {
     /// Where the result is to be, if that is decided.
     pub wanted: Option<&'a Layout>,
     pub home: &'a Arc<Mesh>,
+    /// Unlisted inputs that live where this operation needs them, so they never move for it.
+    pub followers: &'a [ValueId],
 }
 
 /// One way to run an operation.

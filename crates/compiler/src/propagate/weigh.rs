@@ -90,7 +90,8 @@ impl Question<'_> {
             let own_steps = need.step_count(&typed(self.program, sizes, operand, &need).sizes());
             // What not all counters of a loop count is moved before it.
             let steps = if own_steps == steps { steps } else { 1 };
-            let routes = self.at_hand[operand].iter().map(|from| {
+            let is_moved = !self.followers.contains(&operand);
+            let routes = self.at_hand[operand].iter().filter(|_| is_moved).map(|from| {
                 let source = typed(self.program, sizes, operand, from);
                 let route = route(&source, &need, cost);
                 (source, route)
