@@ -45,6 +45,8 @@ struct Tried {
     /// Programs of which all orders were tried, and their states.
     whole: usize,
     states: usize,
+    /// Programs that both ways find wrong.
+    wrong: usize,
 }
 
 impl Tried {
@@ -65,7 +67,8 @@ impl Tried {
         self.streams += usize::from(program.streams > 1);
         match (&different, explore(&machine, Orders::All, room / machine.cells())) {
             // What there is no room for is left to the orders that differ.
-            (_, Ok(None)) | (Err(_), Err(_)) => {}
+            (_, Ok(None)) => {}
+            (Err(_), Err(_)) => self.wrong += 1,
             (Ok(outputs), Ok(Some(all))) => {
                 assert!(outputs.is_none_or(|outputs| outputs == all.outputs), "{program}");
                 self.whole += 1;
