@@ -74,6 +74,22 @@ impl DType {
     }
 }
 
+impl DType {
+    /// The type that other languages and libraries call so.
+    pub fn from_other_notation(name: &str) -> Option<DType> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "f64" | "float64" | "double" => DType::F64,
+            "f32" | "float32" | "float" | "single" => DType::F32,
+            "bf16" | "bfloat16" => DType::Bf16,
+            "f16" | "float16" | "half" => DType::F16,
+            "i64" | "int64" | "long" | "int" => DType::I64,
+            "i32" | "int32" => DType::I32,
+            "bool" | "boolean" | "i1" => DType::Bool,
+            _ => return None,
+        })
+    }
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

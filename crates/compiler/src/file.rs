@@ -330,7 +330,11 @@ impl<'a> Reader<'a> {
         let (code, message, help) = match (chosen, known.first()) {
             (None, None) => {
                 let meshes = quote_all(self.meshes.by_name.keys().map(String::as_str));
-                (Code::UnknownMesh, "no mesh has this name".into(), format!("meshes of the file: {meshes}"))
+                (
+                    Code::UnknownMesh,
+                    "no mesh has this name".into(),
+                    format!("it is written `--mesh MESH.AXIS=SIZE`; meshes of the file: {meshes}"),
+                )
             }
             (None, Some((name, _))) => {
                 let Some(mesh) = &self.meshes.by_name[*name].thing else { return };

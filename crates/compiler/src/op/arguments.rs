@@ -374,5 +374,8 @@ pub(super) fn misuse(row: &OpRow, place: Span, why: &str) -> Diagnostic {
 pub fn unknown_dtype(name: &str, place: Span) -> Diagnostic {
     let all: Vec<&str> = DType::ALL.into_iter().map(DType::name).collect();
     let message = format!("{} is no element type", quote(name));
-    Diagnostic::at(Code::Syntax, place, message).help(format!("element types are {}", all.join(" ")))
+    Diagnostic::at(Code::Syntax, place, message).help(match DType::from_other_notation(name) {
+        Some(dtype) => format!("here it is `{dtype}`"),
+        None => format!("element types are {}", all.join(" ")),
+    })
 }

@@ -171,9 +171,29 @@ pub fn usage(row: &OpRow) -> String {
     format!("{}({args})", row.name)
 }
 
+/// What other libraries call operations, each list with the operation that does it here.
+const ELSEWHERE: [(&str, &str); 12] = [
+    ("transpose permute reshape view flatten squeeze unsqueeze swapaxes", "rearrange"),
+    ("cat concatenate stack", "concat"),
+    ("dot mm bmm", "matmul"),
+    ("dense", "linear"),
+    ("astype to", "cast"),
+    ("subtract", "sub"),
+    ("multiply", "mul"),
+    ("divide", "div"),
+    ("expand repeat tile", "broadcast"),
+    ("take lookup gather", "embedding"),
+    ("constant fill", "full"),
+    ("arange range", "iota"),
+];
+
 fn unknown_operation(name: &str, place: Span) -> Diagnostic {
     let mistake =
         Diagnostic::at(Code::UnknownOperation, place, format!("there is no operation {}", quote(name)));
+    let here = ELSEWHERE.iter().find(|(names, _)| names.split(' ').any(|other| other == name));
+    if let Some(row) = here.and_then(|(_, here)| row(here, Scope::Programs)) {
+        return mistake.help(format!("here it is `{}`", usage(row)));
+    }
     let names = TABLE.iter().map(|row| row.name);
     mistake.help(match closest(name, names.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -249,6 +269,14 @@ mod tests {
             let (op, operands) = read(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(op.name(), row.name);
             assert_eq!(read(&print_call(&op, &operands)), Ok((op, operands)));
+        }
+    }
+
+    #[test]
+    fn what_is_called_otherwise_elsewhere_is_an_operation_here() {
+        for (names, here) in ELSEWHERE {
+            assert!(row(here, Scope::Programs).is_some(), "{here}");
+            assert!(names.split(' ').all(|name| row(name, Scope::Programs).is_none()), "{names}");
         }
     }
 

@@ -167,7 +167,11 @@ impl Reader<'_> {
     /// `y: s/tp, partial(cp) on late via ring`. `Err` without a new mistake if what it speaks of has one.
     fn entry(&mut self, cursor: &mut Cursor<'_>) -> Result<Entry, Reported> {
         let (name, span) = cursor.name("the name of a value or `}`")?;
-        cursor.expect(":")?;
+        if !cursor.at(":") {
+            let mistake = cursor.surprise("`:`");
+            return Err(cursor.report(mistake.help("a line of a placement is written `x: s/tp`")));
+        }
+        cursor.bump();
         let value = self.value(cursor, name, span);
         if let Some(first) = self.seen.insert(name.to_string(), span) {
             let message = format!("{} is listed twice", quote(name));

@@ -96,6 +96,9 @@ impl FromStr for Program {
     }
 }
 
+/// How an input is written.
+const AN_INPUT: &str = "it is written `input x: f32[b, s]`, a scalar `input x: f32[]`";
+
 struct Reader<'a> {
     builder: Assembler,
     /// Values whose definition has a mistake: uses of them are not reported again.
@@ -131,10 +134,18 @@ impl<'a> Reader<'a> {
 
     fn input_type(&mut self, cursor: &mut Cursor<'_>, name: &str, span: Span) -> Result<(), Reported> {
         cursor.expect(":")?;
+        if !matches!(cursor.peek().kind, Kind::Name(_)) {
+            let mistake = cursor.surprise("an element type");
+            return Err(cursor.report(mistake.help(AN_INPUT)));
+        }
         let (dtype_name, place) = cursor.name("an element type")?;
         let Some(dtype) = DType::from_name(dtype_name) else {
             return Err(cursor.report(unknown_dtype(dtype_name, place)));
         };
+        if !cursor.at("[") {
+            let mistake = cursor.surprise("`[` and the dims");
+            return Err(cursor.report(mistake.help(AN_INPUT)));
+        }
         let dims = cursor.list("[", "]", dim)?;
         let from = match cursor.eat_word("from") {
             Some(_) => Some(cursor.text("the name of a tensor in quotes")?.0),
@@ -201,6 +212,10 @@ impl<'a> Reader<'a> {
         let call = parse_call(cursor, Scope::Programs, &mut resolve)?;
         no_infix(cursor, call.span)?;
         let asked = match cursor.eat("->") {
+            Some(_) if !cursor.at("[") => {
+                let mistake = cursor.surprise("`[` and the dims of the result");
+                return Err(cursor.report(mistake.help("the dims asked for are written `-> [b, s]`")));
+            }
             Some(_) => Some(cursor.list("[", "]", dim)?),
             None => None,
         };
@@ -237,6 +252,10 @@ impl<'a> Reader<'a> {
 
 /// `b` or `b=2`
 fn dim(cursor: &mut Cursor<'_>) -> Result<DimText, Reported> {
+    if matches!(cursor.peek().kind, Kind::Number(_)) {
+        let mistake = cursor.surprise("the name of a dim");
+        return Err(cursor.report(mistake.help("every dim has a name; its size is fixed as in `s=4`")));
+    }
     let (name, span) = cursor.name("the name of a dim")?;
     let size = match cursor.eat("=") {
         Some(_) => Some(cursor.count("the size of a dim")?.0),
