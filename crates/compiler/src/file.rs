@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
                 (
                     Code::UnknownMesh,
                     "no mesh has this name".into(),
-                    format!("it is written `--mesh MESH.AXIS=SIZE`; meshes of the file: {meshes}"),
+                    format!("meshes of the file: {meshes}; it is written `--mesh MESH.AXIS=SIZE`"),
                 )
             }
             (None, Some((name, _))) => {
