@@ -20,6 +20,11 @@ impl CeilPieces {
         CeilPieces { len, count, piece: len.div_ceil(count) }
     }
 
+    /// How many indices are cut.
+    pub fn whole(self) -> u64 {
+        self.len
+    }
+
     /// How many indices the largest piece has, which is the first.
     pub fn largest(self) -> u64 {
         self.piece

@@ -97,21 +97,26 @@ impl Cut {
 
 /// The `index`th of `count` ceil pieces of every block.
 fn pick(blocks: &[(u64, u64)], count: u64, index: u64) -> Vec<(u64, u64)> {
-    blocks.iter().map(|&block| ceil_piece(block, count, index)).filter(|b| b.0 < b.1).collect()
+    // Most blocks are as long as the one before: what a length is cut into is worked out once.
+    let mut pieces = CeilPieces::new(0, count);
+    let of_block = |&(start, end): &(u64, u64)| {
+        if pieces.whole() != end - start {
+            pieces = CeilPieces::new(end - start, count);
+        }
+        let (from, to) = pieces.bounds(index);
+        (from < to).then_some((start + from, start + to))
+    };
+    blocks.iter().filter_map(of_block).collect()
 }
 
 /// All `count` ceil pieces of every block.
 fn split(blocks: &[(u64, u64)], count: u64) -> Vec<(u64, u64)> {
-    let pieces = |&block: &(u64, u64)| {
-        (0..count).map(move |index| ceil_piece(block, count, index)).take_while(|piece| piece.0 < piece.1)
+    let of_block = |&(start, end): &(u64, u64)| {
+        let pieces = CeilPieces::new(end - start, count);
+        let bounds = (0..pieces.filled()).map(move |index| pieces.bounds(index));
+        bounds.map(move |(from, to)| (start + from, start + to))
     };
-    blocks.iter().flat_map(pieces).collect()
-}
-
-/// The `index`th of `count` ceil pieces of a block.
-fn ceil_piece(block: (u64, u64), count: u64, index: u64) -> (u64, u64) {
-    let (start, end) = CeilPieces::new(block.1 - block.0, count).bounds(index);
-    (block.0 + start, block.0 + end)
+    blocks.iter().flat_map(of_block).collect()
 }
 
 /// One dim's factors on their mesh: all the different pieces it has, each by the coordinates that

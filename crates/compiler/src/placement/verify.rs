@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 /// A device holds at most so many separate blocks along a dim, and a stream has at most so many steps.
 pub const MOST_BLOCKS_OF_DIM: u64 = 1 << 20;
 
+/// All devices together hold at most so many separate blocks along a dim: planning looks at each.
+const MOST_BLOCKS_OF_DEVICES: u64 = 1 << 26;
+
 /// Checks every entry of a value whose dims have sizes.
 pub fn verify_sizes(program: &Program, placement: &Placement, sizes: &Sizes) -> Diagnostics {
     let mut found = Diagnostics::new();
@@ -58,8 +61,15 @@ impl Walk<'_> {
     fn dim(&self, cuts: &[Factor], size: u64) -> Result<(), Diagnostic> {
         let layout = self.layout;
         let mut pieces = BTreeSet::from([size]);
-        let mut blocks: u64 = 1;
+        let (mut blocks, mut coordinates): (u64, u64) = (1, 1);
         for factor in cuts {
+            // What comes before an axis is cut for every device by itself.
+            coordinates =
+                coordinates.saturating_mul(factor.axis().map_or(1, |axis| layout.mesh().size(axis)));
+            let of_devices = blocks.saturating_mul(coordinates).min(size);
+            if factor.axis().is_some() && blocks > 1 && of_devices > MOST_BLOCKS_OF_DEVICES {
+                return Err(self.too_many(factor, size, MOST_BLOCKS_OF_DEVICES));
+            }
             let count = match factor {
                 Factor::Axis(axis) => layout.mesh().size(*axis),
                 Factor::Local(count) | Factor::Step(count, _) => *count,
@@ -74,7 +84,7 @@ impl Walk<'_> {
                 let most = pieces.last().copied().unwrap_or(0).max(1).min(count);
                 blocks = blocks.saturating_mul(most);
                 if blocks > MOST_BLOCKS_OF_DIM {
-                    return Err(self.too_many(factor, size));
+                    return Err(self.too_many(factor, size, MOST_BLOCKS_OF_DIM));
                 }
             }
             pieces = pieces
@@ -103,12 +113,13 @@ impl Walk<'_> {
         }))
     }
 
-    fn too_many(&self, factor: &Factor, size: u64) -> Diagnostic {
+    fn too_many(&self, factor: &Factor, size: u64, most: u64) -> Diagnostic {
         let message = format!(
-            "{} cuts the dim {} of {}, of size {size}, into more than {MOST_BLOCKS_OF_DIM} blocks",
+            "{} cuts the dim {} of {}, of size {size}, into more than {most} blocks{}",
             quote(&self.layout.factor_text(factor)),
             quote(self.dim),
-            quote(self.value)
+            quote(self.value),
+            if most == MOST_BLOCKS_OF_DEVICES { " of all devices together" } else { "" }
         );
         Diagnostic::at(Code::BadCut, self.span, message).help("use fewer blocks or steps")
     }
@@ -122,8 +133,13 @@ mod tests {
 
     /// What is found wrong with `x: ENTRY`, x[s, t], on a mesh dp = 2, tp = 4.
     fn check(entry: &str, s: u64) -> Result<(), String> {
+        check_on([2, 4], entry, s)
+    }
+
+    /// The same on a mesh of other sizes.
+    fn check_on([dp, tp]: [u64; 2], entry: &str, s: u64) -> Result<(), String> {
         let program: Program = "program p {\ninput x: f32[s, t=7]\noutput x\n}".parse().expect("a program");
-        let mesh = Mesh::new("grid", [("dp".into(), 2), ("tp".into(), 4)], None).expect("a mesh");
+        let mesh = Mesh::new("grid", [("dp".into(), dp), ("tp".into(), tp)], None).expect("a mesh");
         let text = format!("placement q for p on grid {{\nx: {entry}\n}}");
         let placement = super::super::parse_placement(&text, &program, &[Arc::new(mesh)]).expect(entry);
         let sizes = Sizes::bind(&program, [("s", s)]).expect("sizes");
@@ -149,9 +165,20 @@ mod tests {
     fn blocks_are_counted_as_they_are_and_not_as_they_are_written() {
         assert_eq!(check("s/local(18446744073709551615)", 1000), Ok(()));
         assert_eq!(check("s/stream, t/local(1000000000)", 1 << 20), Ok(()));
+        assert_eq!(check("s/local(1048576)/tp", 1 << 30), Ok(()));
         for (entry, size) in [("s/stream", (1 << 20) + 1), ("s/local(1024)/stream(1025)", 1 << 30)] {
             let found = check(entry, size).expect_err(entry);
             assert!(found.starts_with("error[E0407]"), "{found}");
         }
+    }
+
+    #[test]
+    fn blocks_of_all_devices_are_counted_where_axes_cut_them() {
+        let many = |entry: &str, s: u64| check_on([256, 256], entry, s);
+        assert_eq!(many("s/dp/tp/local(1048576)", 1 << 40), Ok(()));
+        assert_eq!(many("s/local(1048576)/dp/tp", 1 << 20), Ok(()));
+        assert_eq!(many("s/local(1024)/dp/tp", 1 << 40), Ok(()));
+        let found = many("s/local(1048576)/dp/tp", 1 << 40).expect_err("they are 2^36");
+        assert!(found.starts_with("error[E0407]") && found.contains("blocks of all devices"), "{found}");
     }
 }
