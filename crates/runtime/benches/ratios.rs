@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!  cargo bench -p shardweave-runtime --bench ratios              all tables
-//!  cargo bench -p shardweave-runtime --bench ratios -- layers    one of: layers collectives small blas
+//!  cargo bench -p shardweave-runtime --bench ratios -- layers    some of: products layers blas collectives small
 //! ```
 //!
 //! Every line is the median of pairs: one run of the one, one run of the other, and their ratio.
 
 mod openblas;
+mod products;
 mod subjects;
 
+use products::{By, Half, Halves, Lying};
 use shardweave_runtime::session::Session;
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -22,6 +24,9 @@ const PAIRS: usize = 21;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let asked = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    if asked("products") {
+        products();
+    }
     if asked("layers") {
         layers();
     }
@@ -63,6 +68,48 @@ fn execute(session: &mut Session) -> f64 {
     seconds(|| session.execute().unwrap_or_else(|error| panic!("{error}")))
 }
 
+/// Halves of products on two threads, by who could do them: what `engine.rs` and `few.rs` choose by.
+fn products() {
+    let library = openblas::Library::load();
+    let kernels = library.as_ref().map_or("none found".into(), openblas::Library::kernels);
+    println!("\nproducts, f32, 2 threads with a half each, GFLOP/s of both; OpenBLAS: {kernels}");
+    println!(
+        "{:26} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "a half: m, n, k", "chosen", "gemmkit", "matrixm.", "OpenBLAS", "as one"
+    );
+    for (lying, n, k) in
+        [(Lying::AlongK, 2048, 1024), (Lying::AlongK, 1024, 2048), (Lying::AlongN, 2048, 1024)]
+    {
+        for m in [1, 2, 4, 8, 16, 64, 128, 512, 2048] {
+            let flops = (4 * m * n * k) as f64;
+            let times = (40_000_000_000 / (4 * m * n * k) / 100).clamp(1, 40);
+            let mut halves = Halves::new(Half { size: [m, k, n], lying });
+            let mut one = library.as_ref().map(|library| library.product(m, 2 * n, k));
+            let turns: Vec<[f64; 5]> = (0..=PAIRS)
+                .map(|_| {
+                    let mut by = |by| halves.run(by, times);
+                    let crates = [By::Chosen, By::Gemmkit, By::Matrixmultiply].map(&mut by);
+                    let blas = library.as_ref().map_or(f64::NAN, |library| by(By::OpenBlas(library)));
+                    let as_one = one.as_mut().map_or(f64::NAN, |one| {
+                        one.run();
+                        let all = seconds(|| (0..times).for_each(|_| one.run()));
+                        std::thread::sleep(OPENBLAS_LOOKS);
+                        all
+                    });
+                    [crates[0], crates[1], crates[2], blas, as_one]
+                })
+                .skip(1)
+                .collect();
+            let lies = if lying == Lying::AlongK { "x w^T" } else { "x w" };
+            print!("{:26}", format!("{lies:5} {m}, {n}, {k}"));
+            for who in 0..5 {
+                print!(" {:8.0}", times as f64 * flops / median_of(&turns, |turn| turn[who]) / 1e9);
+            }
+            println!();
+        }
+    }
+}
+
 /// Sharded layers beside the same halves of their products on the same devices. What a layer computes
 /// besides products is timed in the same turn and taken away.
 fn layers() {
@@ -96,7 +143,8 @@ fn layers() {
 /// Threads of OpenBLAS look for work for so long after a product, on the cores that others need.
 const OPENBLAS_LOOKS: Duration = Duration::from_millis(60);
 
-/// Sharded layers beside one product of OpenBLAS on both cores.
+/// Sharded layers beside one product of OpenBLAS on both cores. Each runs once before it is timed: so both find
+/// the cores awake and their memory where it was.
 fn blas() {
     let Some(library) = openblas::Library::load() else {
         println!("\nblas: there is no libopenblas.so.0 to compare with");
@@ -111,12 +159,19 @@ fn blas() {
         let sizes = [("m", m), ("k", 1024), ("n", 4096)];
         for Layer { sharded, products, .. } in &LAYERS {
             let mut layer = sharded.ready(&sizes);
-            let mut product = library.product(m as usize, 4096, 1024, 2);
-            let turns = turns([&mut || execute(&mut layer), &mut || {
-                let one = seconds(|| (0..*products).for_each(|_| product.run()));
-                std::thread::sleep(OPENBLAS_LOOKS);
-                one
-            }]);
+            let mut product = library.product(m as usize, 4096, 1024);
+            let turns = turns([
+                &mut || {
+                    execute(&mut layer);
+                    execute(&mut layer)
+                },
+                &mut || {
+                    product.run();
+                    let one = seconds(|| (0..*products).for_each(|_| product.run()));
+                    std::thread::sleep(OPENBLAS_LOOKS);
+                    one
+                },
+            ]);
             let flops = (2 * m * 1024 * 4096 * products) as f64;
             let [layer, one] = [0, 1].map(|n| median_of(&turns, |turn| turn[n]));
             let ratio = median_of(&turns, |[layer, one]| one / layer);

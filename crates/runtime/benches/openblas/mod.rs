@@ -52,10 +52,42 @@ impl Library {
         name.unwrap_or_default()
     }
 
-    /// `x w^T` with `x` of `m` by `k` and `w` of `n` by `k`, on so many threads.
-    pub fn product(&self, m: usize, n: usize, k: usize, threads: usize) -> Product<'_> {
+    /// How many threads a product is done on from now on, in the whole process.
+    pub fn on_threads(&self, threads: usize) {
         // SAFETY: it takes a number.
         unsafe { (self.set_threads)(threads as c_int) };
+    }
+
+    /// `y = x w` with `x` of `m` by `k` and `w` of `k` by `n`, or of `n` by `k` if it is transposed.
+    pub fn multiply(&self, size: [usize; 3], transposed: bool, [x, w]: [&[f32]; 2], y: &mut [f32]) {
+        let [m, n, k] = size;
+        assert!(x.len() == m * k && w.len() == n * k && y.len() == m * n, "the matrices are dense");
+        let (row_major, as_it_is, turned) = (101, 111, 112);
+        let (w_lies, w_row) = if transposed { (turned, k) } else { (as_it_is, n) };
+        let [m, n, k, w_row] = [m, n, k, w_row].map(|size| size as c_int);
+        // SAFETY: the matrices are as large as the sizes say.
+        unsafe {
+            (self.sgemm)(
+                row_major,
+                as_it_is,
+                w_lies,
+                m,
+                n,
+                k,
+                1.0,
+                x.as_ptr(),
+                k,
+                w.as_ptr(),
+                w_row,
+                0.0,
+                y.as_mut_ptr(),
+                n,
+            );
+        }
+    }
+
+    /// `x w^T` with `x` of `m` by `k` and `w` of `n` by `k`, on both cores.
+    pub fn product(&self, m: usize, n: usize, k: usize) -> Product<'_> {
         let made = |len: usize| (0..len).map(|i| (i % 13) as f32 - 6.0).collect();
         Product { library: self, size: [m, n, k], x: made(m * k), w: made(n * k), y: vec![0.0; m * n] }
     }
@@ -71,28 +103,11 @@ pub struct Product<'a> {
 }
 
 impl Product<'_> {
-    /// Runs it.
+    /// Runs it. Before and after it OpenBLAS uses one thread: with the feature `blas` it is the same library
+    /// that the layers call, on a thread for each device.
     pub fn run(&mut self) {
-        let [m, n, k] = self.size.map(|size| size as c_int);
-        let (row_major, plain, transposed) = (101, 111, 112);
-        // SAFETY: the matrices are as large as the sizes say.
-        unsafe {
-            (self.library.sgemm)(
-                row_major,
-                plain,
-                transposed,
-                m,
-                n,
-                k,
-                1.0,
-                self.x.as_ptr(),
-                k,
-                self.w.as_ptr(),
-                k,
-                0.0,
-                self.y.as_mut_ptr(),
-                n,
-            );
-        }
+        self.library.on_threads(2);
+        self.library.multiply(self.size, true, [&self.x, &self.w], &mut self.y);
+        self.library.on_threads(1);
     }
 }
