@@ -1,10 +1,11 @@
 //! Loops with the widest vectors of the machine.
 //!
 //! The workspace is compiled for every x86-64 machine, whose vectors hold four `f32`. Where the machine
-//! that runs has AVX2, a second copy of a loop, compiled for it, works on eight. Both copies do the same
-//! operations in the same order (nothing is fused), so results are the same to the last bit.
+//! that runs has AVX2, a second copy of a loop, compiled for it, works on eight; where it has AVX-512, a third
+//! one on sixteen. All copies do the same operations in the same order (nothing is fused), so results are the
+//! same to the last bit.
 
-/// Defines a function of which there are two copies. What it calls profits only if it is inlined.
+/// Defines a function of which there are three copies. What it calls profits only if it is inlined.
 macro_rules! vectorised {
     (
         $(#[$doc:meta])*
@@ -23,10 +24,22 @@ macro_rules! vectorised {
                 fn with_avx2<$($generic: $bound),*>($($argument: $of),*) $(-> $result)? {
                     plain::<$($generic),*>($($argument),*)
                 }
-                if $crate::kernels::vectors::has_avx2() {
-                    #[expect(unsafe_code, reason = "a function for wider vectors may be called where they are")]
-                    // SAFETY: the function asks for nothing but AVX2, which `has_avx2` says the machine has.
-                    return unsafe { with_avx2::<$($generic),*>($($argument),*) };
+                #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+                fn with_avx512<$($generic: $bound),*>($($argument: $of),*) $(-> $result)? {
+                    plain::<$($generic),*>($($argument),*)
+                }
+                match $crate::kernels::vectors::widest() {
+                    $crate::kernels::vectors::Widest::Avx512 => {
+                        #[expect(unsafe_code, reason = "a function for wider vectors may be called where they are")]
+                        // SAFETY: the function asks for the parts of AVX-512 that `widest` says the machine has.
+                        return unsafe { with_avx512::<$($generic),*>($($argument),*) };
+                    }
+                    $crate::kernels::vectors::Widest::Avx2 => {
+                        #[expect(unsafe_code, reason = "a function for wider vectors may be called where they are")]
+                        // SAFETY: the function asks for nothing but AVX2, which `widest` says the machine has.
+                        return unsafe { with_avx2::<$($generic),*>($($argument),*) };
+                    }
+                    $crate::kernels::vectors::Widest::Plain => {}
                 }
             }
             plain::<$($generic),*>($($argument),*)
@@ -35,19 +48,37 @@ macro_rules! vectorised {
 }
 pub(super) use vectorised;
 
-/// Whether the copies for AVX2 run: where the machine has it. Tests may want the plain ones.
+/// The vectors that loops are compiled for.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Widest {
+    Plain,
+    Avx2,
+    Avx512,
+}
+
+/// Which copies run: those for the widest vectors of the machine. Tests may want narrower ones.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) fn has_avx2() -> bool {
+pub(super) fn widest() -> Widest {
+    let has_avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512bw");
+    let widest = match is_x86_feature_detected!("avx2") {
+        true if has_avx512 => Widest::Avx512,
+        true => Widest::Avx2,
+        false => Widest::Plain,
+    };
     #[cfg(test)]
-    if tests::PLAIN.get() {
-        return false;
-    }
-    is_x86_feature_detected!("avx2")
+    return widest.min(tests::AT_MOST.get());
+    #[cfg(not(test))]
+    widest
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Widest;
     use crate::kernels::{Input, Output, Pieces, Scratch, compute};
     use crate::tensor::Tensor;
     use shardweave_compiler::dtype::DType;
@@ -57,8 +88,8 @@ mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// Whether this thread runs the plain copies.
-        pub(super) static PLAIN: Cell<bool> = const { Cell::new(false) };
+        /// The widest copies that this thread runs.
+        pub(super) static AT_MOST: Cell<Widest> = const { Cell::new(Widest::Avx512) };
     }
 
     type Dims<'a> = &'a [(&'a str, u64)];
@@ -104,12 +135,20 @@ mod tests {
         out
     }
 
-    /// Both copies give the same bits (which NaN it is counts for nothing).
+    /// All copies give the same bits (which NaN it is counts for nothing).
     fn same(op: &Op, operands: &[(Dims<'_>, &Tensor)], dims: Dims<'_>, dtype: DType) -> Tensor {
         let wide = result(op, operands, dims, dtype);
-        PLAIN.set(true);
-        let plain = result(op, operands, dims, dtype);
-        PLAIN.set(false);
+        for at_most in [Widest::Avx2, Widest::Plain] {
+            AT_MOST.set(at_most);
+            let narrow = result(op, operands, dims, dtype);
+            AT_MOST.set(Widest::Avx512);
+            assert_same(&wide, &narrow, op, operands);
+        }
+        wide
+    }
+
+    fn assert_same(wide: &Tensor, plain: &Tensor, op: &Op, operands: &[(Dims<'_>, &Tensor)]) {
+        let dtype = wide.dtype();
         let equal = match dtype {
             DType::F32 => {
                 let pairs = wide.elements::<f32>().iter().zip(plain.elements::<f32>());
@@ -121,8 +160,7 @@ mod tests {
             }
             _ => wide.bytes() == plain.bytes(),
         };
-        assert!(equal, "{op:?} of {dtype} gives other bits with AVX2, on {operands:?}");
-        wide
+        assert!(equal, "{op:?} of {dtype} gives other bits with wider vectors, on {operands:?}");
     }
 
     #[test]
