@@ -15,11 +15,12 @@
 //! system's OpenBLAS does what lies as it can take it.
 #![expect(unsafe_code, reason = "products take pointers")]
 
+use super::few::FEW;
 use super::{Bias, Call, Onto, Size, Strides};
 use crate::kernels::float::Real;
 
 /// Whether the machine has the registers that decide.
-fn has_avx512() -> bool {
+pub(super) fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has = is_x86_feature_detected!("avx512f");
     #[cfg(not(target_arch = "x86_64"))]
@@ -36,11 +37,8 @@ macro_rules! engines {
         pub(super) fn $real(call: Call<'_, $real>) {
             check(&call);
             #[cfg(feature = "blas")]
-            let call = match super::blas::$real(call) {
-                Ok(()) => return,
-                Err(call) => call,
-            };
-            if has_avx512() { gemmkit::$real(call) } else { matrixmultiply::$real(call) }
+            let Some(call) = super::blas::$real(call) else { return };
+            if has_avx512() || call.size.m <= FEW { gemmkit::$real(call) } else { matrixmultiply::$real(call) }
         }
     )*};
 }
@@ -148,7 +146,7 @@ mod matrixmultiply {
 const COLUMNS: usize = 1024;
 
 /// A product by a crate that knows no bias: it is added to a block of columns as soon as it is done.
-pub(super) fn bias_after<T: Real>(call: Call<'_, T>, multiply: impl Fn(Call<'_, T>)) {
+fn bias_after<T: Real>(call: Call<'_, T>, multiply: impl Fn(Call<'_, T>)) {
     let Onto::Bias(bias) = call.onto else {
         return multiply(call);
     };

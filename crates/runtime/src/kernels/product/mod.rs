@@ -15,7 +15,6 @@ mod few;
 mod sixteen;
 
 use super::float::Real;
-use few::FewRows;
 
 /// A matrix inside a slice: element `(i, j)` is at `start + i * rows + j * columns`.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +104,7 @@ impl<'a, T: Copy> Call<'a, T> {
     }
 
     /// Puts an element of the product into the result.
+    #[inline(always)]
     fn put(&mut self, (i, j): (usize, usize), value: T)
     where
         T: Real,
@@ -133,8 +133,11 @@ pub(super) trait Product: Real {
         upright(if n < m { call.transposed() } else { call });
     }
 
-    /// A product with few rows.
-    fn few(call: Call<'_, Self>, rows: FewRows);
+    /// A product with few rows, whose operands lie along `k`.
+    fn few(call: Call<'_, Self>);
+
+    /// The most rows that [`few`](Product::few) does faster than a crate, if it sums `k` products.
+    fn few_rows(k: usize) -> usize;
 
     /// A product with many rows. No size is 0.
     fn many(call: Call<'_, Self>);
@@ -149,19 +152,20 @@ fn upright<T: Product>(mut call: Call<'_, T>) {
                 call.put((i, j), T::real(0.0));
             }
         }
-    } else if let Some(rows) = FewRows::of(&call) {
-        T::few(call, rows);
+    } else if few::lies_so(&call) {
+        T::few(call);
     } else {
         T::many(call);
     }
 }
 
 impl Product for f32 {
-    fn few(call: Call<'_, f32>, rows: FewRows) {
-        match rows {
-            FewRows::AlongK => sixteen::dots(call),
-            FewRows::AlongN => few::sums_of_rows(call),
-        }
+    fn few(call: Call<'_, f32>) {
+        sixteen::dots(call);
+    }
+
+    fn few_rows(k: usize) -> usize {
+        if k < few::LONG { few::FEW } else { few::FEW_LONG }
     }
 
     fn many(call: Call<'_, f32>) {
@@ -170,11 +174,12 @@ impl Product for f32 {
 }
 
 impl Product for f64 {
-    fn few(call: Call<'_, f64>, rows: FewRows) {
-        match rows {
-            FewRows::AlongK => few::dots(call),
-            FewRows::AlongN => few::sums_of_rows(call),
-        }
+    fn few(call: Call<'_, f64>) {
+        few::dots(call);
+    }
+
+    fn few_rows(_: usize) -> usize {
+        few::FEW
     }
 
     fn many(call: Call<'_, f64>) {

@@ -1,12 +1,17 @@
 //! Scalar products of few rows of `f32`, sixteen numbers at a time in the widest registers there are.
 //!
-//! A tile is two rows of `a` with four of `b`: eight sums stay in registers, and each number that is
-//! read takes part in two to four products. The compiler does not find this by itself.
+//! A tile is some rows of `a` with some columns of `b`: their sums stay in registers, and each number that
+//! is read takes part in several products. Columns of `b` are read where they lie, and those of the next
+//! tile are fetched meanwhile. The rows of `a` are needed again and again: a block of them is laid out in
+//! the order in which it is read, so that it stays in the first cache (rows that are a power of two apart
+//! would push each other out of it).
 //!
 //! ```text
-//!        b0 b1 b2 b3     k in steps of 16, in blocks of 1024
-//!   a0    +  +  +  +     every + sixteen sums, added up in halves at the end of a block
-//!   a1    +  +  +  +
+//!        b0 b1     k in steps of 16, in blocks of 1024
+//!   a0    +  +
+//!   a1    +  +     every + sixteen sums, added up in halves at the end of a block
+//!   a2    +  +
+//!   a3    +  +
 //! ```
 //!
 //! Products are rounded before they are added (nothing is fused), and the sixteen sums are added up in
@@ -14,11 +19,17 @@
 #![expect(unsafe_code, reason = "vector registers, on machines that have them")]
 
 use super::{Call, Size};
+use std::mem::MaybeUninit;
 
-/// Sums of a block of so many products go into the total: keeps their digits.
-const BLOCK: usize = 1024;
+/// Steps of sixteen in a block: sums of a block go into the total, which keeps their digits.
+const STEPS: usize = 64;
+
+/// So many rows are done together.
+const ROWS: usize = 16;
 
 /// Scalar products of all rows of `a` with all columns of `b`, both of which lie along `k`.
+///
+/// The tiles are the fastest of 1 x 1 to 8 x 6 (`ratios -- products`).
 pub(super) fn dots(call: Call<'_, f32>) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -46,8 +57,11 @@ unsafe trait Sixteen: Copy {
     unsafe fn load(x: &[f32; 16]) -> Self;
     /// `self + a b`, each product rounded first.
     unsafe fn plus_product(self, a: Self, b: Self) -> Self;
-    /// The numbers.
-    unsafe fn numbers(self) -> [f32; 16];
+    /// All of them added up: the upper half to the lower half until one is left.
+    unsafe fn total(self) -> f32;
+    /// Asks for a cache line that will be read soon, if it can be asked for. It may be no memory at all.
+    #[inline(always)]
+    unsafe fn fetch(_: *const f32) {}
 }
 
 /// For machines without wide registers.
@@ -69,130 +83,232 @@ unsafe impl Sixteen for Plain {
         Plain(std::array::from_fn(|lane| self.0[lane] + a.0[lane] * b.0[lane]))
     }
     #[inline(always)]
-    unsafe fn numbers(self) -> [f32; 16] {
-        self.0
+    unsafe fn total(mut self) -> f32 {
+        for width in [8, 4, 2, 1] {
+            for lane in 0..width {
+                self.0[lane] += self.0[lane + width];
+            }
+        }
+        self.0[0]
     }
 }
 
-/// Tiles of `R` rows by `C` columns over the whole result, smaller ones at its edges.
+/// A block of rows in groups of `R`, and in each group sixteen numbers of every row after the other. Rows
+/// that are missing in the last group, and numbers in the last step, are 0.
+#[repr(align(64))]
+struct Block([MaybeUninit<[f32; 16]>; ROWS * STEPS]);
+
+/// Tiles of `R` rows by `C` columns over the whole result, narrower ones at its right edge.
 ///
 /// # Safety
 /// The machine has the registers of `V`.
 #[inline(always)]
 unsafe fn all_dots<V: Sixteen, const R: usize, const C: usize>(mut call: Call<'_, f32>) {
-    let Size { m, n, .. } = call.size;
-    let (whole_rows, whole_columns) = (m / R * R, n / C * C);
-    for j in (0..whole_columns).step_by(C) {
-        for i in (0..whole_rows).step_by(R) {
-            // SAFETY: the caller's.
-            unsafe { tile::<V, R, C>(&mut call, i, j) };
-        }
-        for i in whole_rows..m {
-            // SAFETY: the caller's.
-            unsafe { tile::<V, 1, C>(&mut call, i, j) };
-        }
-    }
-    for j in whole_columns..n {
-        for i in 0..m {
-            // SAFETY: the caller's.
-            unsafe { tile::<V, 1, 1>(&mut call, i, j) };
-        }
-    }
-}
-
-/// The elements of the result from `(i, j)`, `R` rows by `C` columns.
-///
-/// # Safety
-/// The machine has the registers of `V`.
-#[inline(always)]
-unsafe fn tile<V: Sixteen, const R: usize, const C: usize>(call: &mut Call<'_, f32>, i: usize, j: usize) {
-    let k = call.size.k;
-    let ((a, at_a), (b, at_b)) = (call.a, call.b);
-    let a: [&[f32]; R] = std::array::from_fn(|r| &a[at_a.at(i + r, 0)..][..k]);
-    let b: [&[f32]; C] = std::array::from_fn(|c| &b[at_b.at(0, j + c)..][..k]);
-    let mut totals = [[0.0; C]; R];
-    for start in (0..k).step_by(BLOCK) {
-        let end = k.min(start + BLOCK);
-        // SAFETY: the caller's.
-        let sums = unsafe { block::<V, R, C>(a.map(|row| &row[start..end]), b.map(|row| &row[start..end])) };
-        for (total, sum) in totals.as_flattened_mut().iter_mut().zip(sums.as_flattened()) {
-            *total += sum;
-        }
-    }
-    for (r, totals) in totals.iter().enumerate() {
-        for (c, &total) in totals.iter().enumerate() {
-            call.put((i + r, j + c), total);
+    const { assert!(ROWS.is_multiple_of(R), "groups of rows fill a block") };
+    let Size { m, k, n } = call.size;
+    let mut block = Block([const { MaybeUninit::uninit() }; ROWS * STEPS]);
+    for first in (0..m).step_by(ROWS) {
+        let rows = ROWS.min(m - first);
+        for start in (0..k).step_by(16 * STEPS) {
+            let len = (16 * STEPS).min(k - start);
+            let groups = lay_out::<R>(&call, (first, rows), (start, len), &mut block);
+            let whole = n / C * C;
+            for j in (0..whole).step_by(C) {
+                for (group, rows) in groups.chunks_exact(len.div_ceil(16)).enumerate() {
+                    // SAFETY: the caller's.
+                    let totals = unsafe { tile::<V, R, C>(&call, rows, (start, len), j) };
+                    put(&mut call, start, (first + group * R, j), &totals);
+                }
+            }
+            for j in whole..n {
+                for (group, rows) in groups.chunks_exact(len.div_ceil(16)).enumerate() {
+                    // SAFETY: the caller's.
+                    let totals = unsafe { tile::<V, R, 1>(&call, rows, (start, len), j) };
+                    put(&mut call, start, (first + group * R, j), &totals);
+                }
+            }
         }
     }
 }
 
-/// The scalar products of rows of one length.
+/// Lays rows of `a` out, from one index of `k` on. Every element is a step of a group.
+#[inline(always)]
+fn lay_out<'b, const R: usize>(
+    call: &Call<'_, f32>,
+    (first, rows): (usize, usize),
+    (start, len): (usize, usize),
+    block: &'b mut Block,
+) -> &'b [[[f32; 16]; R]] {
+    let (a, at) = call.a;
+    let steps = len.div_ceil(16);
+    let used = &mut block.0[..rows.div_ceil(R) * steps * R];
+    for (group, room) in used.chunks_exact_mut(steps * R).enumerate() {
+        for r in 0..R {
+            let i = group * R + r;
+            let row = if i < rows { &a[at.at(first + i, start)..][..len] } else { &[] };
+            let mut numbers = row.chunks(16);
+            for step in 0..steps {
+                let mut sixteen = [0.0; 16];
+                if let Some(numbers) = numbers.next() {
+                    sixteen[..numbers.len()].copy_from_slice(numbers);
+                }
+                room[step * R + r].write(sixteen);
+            }
+        }
+    }
+    // SAFETY: all of these were written just now.
+    let used = unsafe { used.assume_init_ref() };
+    used.as_chunks::<R>().0
+}
+
+/// Scalar products of a group of rows with the columns from `j`, of `len` indices of `k`.
 ///
 /// # Safety
 /// The machine has the registers of `V`.
 #[inline(always)]
-unsafe fn block<V: Sixteen, const R: usize, const C: usize>(a: [&[f32]; R], b: [&[f32]; C]) -> [[f32; C]; R] {
-    let steps = b[0].len() / 16;
-    let a_steps = a.map(|row| &row.as_chunks::<16>().0[..steps]);
-    let b_steps = b.map(|row| &row.as_chunks::<16>().0[..steps]);
+unsafe fn tile<V: Sixteen, const R: usize, const C: usize>(
+    call: &Call<'_, f32>,
+    rows: &[[[f32; 16]; R]],
+    (start, len): (usize, usize),
+    j: usize,
+) -> [[f32; C]; R] {
+    let (b, at) = call.b;
+    let (steps, rest) = (len / 16, len % 16);
+    let (mut whole, mut last) = ([&[][..]; C], [[0.0; 16]; C]);
+    for c in 0..C {
+        let (sixteens, others) = b[at.at(start, j + c)..][..len].as_chunks::<16>();
+        whole[c] = &sixteens[..steps];
+        last[c][..rest].copy_from_slice(others);
+    }
     // SAFETY: the caller's, for this and all below.
     let mut sums = unsafe { [[V::zero(); C]; R] };
-    for step in 0..steps {
-        // SAFETY: as above.
-        let columns: [V; C] = std::array::from_fn(|c| unsafe { V::load(&b_steps[c][step]) });
-        for r in 0..R {
-            // SAFETY: as above.
-            let row = unsafe { V::load(&a_steps[r][step]) };
-            for c in 0..C {
-                // SAFETY: as above.
-                sums[r][c] = unsafe { sums[r][c].plus_product(row, columns[c]) };
-            }
+    for (step, row) in rows[..steps].iter().enumerate() {
+        let mut columns = [&[0.0; 16]; C];
+        for c in 0..C {
+            columns[c] = &whole[c][step];
+            // SAFETY: as above; what is fetched need not be there.
+            unsafe { V::fetch(columns[c].as_ptr().wrapping_add(C * at.columns)) };
         }
+        // SAFETY: as above.
+        unsafe { add_products(&mut sums, row, columns) };
     }
-    let rest = steps * 16;
-    std::array::from_fn(|r| {
-        std::array::from_fn(|c| {
-            // SAFETY: as above.
-            let mut numbers = unsafe { sums[r][c].numbers() };
-            for (sum, (a, b)) in numbers.iter_mut().zip(a[r][rest..].iter().zip(&b[c][rest..])) {
-                *sum += a * b;
-            }
-            total(numbers)
-        })
-    })
+    if rest > 0 {
+        // SAFETY: as above.
+        unsafe { add_products(&mut sums, &rows[steps], last.each_ref()) };
+    }
+    let mut totals = [[0.0; C]; R];
+    for (total, sum) in totals.as_flattened_mut().iter_mut().zip(sums.as_flattened()) {
+        // SAFETY: as above.
+        *total = unsafe { sum.total() };
+    }
+    totals
 }
 
-/// Added up in halves.
+/// One step of a tile. (A closure would be compiled without the registers; this is all loops.)
+///
+/// # Safety
+/// The machine has the registers of `V`.
 #[inline(always)]
-fn total(mut numbers: [f32; 16]) -> f32 {
-    for width in [8, 4, 2, 1] {
-        for lane in 0..width {
-            numbers[lane] += numbers[lane + width];
+unsafe fn add_products<V: Sixteen, const R: usize, const C: usize>(
+    sums: &mut [[V; C]; R],
+    rows: &[[f32; 16]; R],
+    columns: [&[f32; 16]; C],
+) {
+    // SAFETY: the caller's, for this and all below.
+    let mut b = unsafe { [V::zero(); C] };
+    for c in 0..C {
+        // SAFETY: as above.
+        b[c] = unsafe { V::load(columns[c]) };
+    }
+    for r in 0..R {
+        // SAFETY: as above.
+        let a = unsafe { V::load(&rows[r]) };
+        for c in 0..C {
+            // SAFETY: as above.
+            sums[r][c] = unsafe { sums[r][c].plus_product(a, b[c]) };
         }
     }
-    numbers[0]
+}
+
+/// Puts a tile's totals of the block from `start` into the result: the first in place of what is there, the
+/// others onto it.
+#[inline(always)]
+fn put<const R: usize, const C: usize>(
+    call: &mut Call<'_, f32>,
+    start: usize,
+    (i, j): (usize, usize),
+    totals: &[[f32; C]; R],
+) {
+    let rows = R.min(call.size.m - i);
+    for (r, totals) in totals[..rows].iter().enumerate() {
+        for (c, &total) in totals.iter().enumerate() {
+            match start {
+                0 => call.put((i + r, j + c), total),
+                _ => call.c.0[call.c.1.at(i + r, j + c)] += total,
+            }
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Call, Sixteen, all_dots};
     use std::arch::x86_64::{
-        __m256, _mm256_add_ps, _mm256_loadu_ps, _mm256_mul_ps, _mm256_setzero_ps, _mm256_storeu_ps,
+        __m128, __m256, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps,
+        _mm_prefetch, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps256_ps128, _mm256_extractf128_ps,
+        _mm256_loadu_ps, _mm256_mul_ps, _mm256_setzero_ps,
     };
     use std::arch::x86_64::{
-        __m512, _mm512_add_ps, _mm512_loadu_ps, _mm512_mul_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+        __m512, _mm512_add_ps, _mm512_castpd512_pd256, _mm512_castps_pd, _mm512_extractf64x4_pd,
+        _mm512_loadu_ps, _mm512_mul_ps, _mm512_setzero_ps,
     };
 
     #[target_feature(enable = "avx512f")]
     pub fn with_avx512(call: Call<'_, f32>) {
         // SAFETY: compiled for AVX-512F, so the machine has it.
-        unsafe { all_dots::<Avx512, 2, 4>(call) }
+        unsafe {
+            match call.size.m {
+                1 => all_dots::<Avx512, 1, 4>(call),
+                2 => all_dots::<Avx512, 2, 2>(call),
+                3 | 4 => all_dots::<Avx512, 4, 2>(call),
+                5..=8 => all_dots::<Avx512, 8, 2>(call),
+                _ => all_dots::<Avx512, 4, 4>(call),
+            }
+        }
     }
 
     #[target_feature(enable = "avx2")]
     pub fn with_avx2(call: Call<'_, f32>) {
         // SAFETY: compiled for AVX2, so the machine has it.
-        unsafe { all_dots::<Avx2, 1, 4>(call) }
+        unsafe {
+            match call.size.m {
+                1 => all_dots::<Avx2, 1, 2>(call),
+                _ => all_dots::<Avx2, 2, 2>(call),
+            }
+        }
+    }
+
+    /// Eight sums added up.
+    ///
+    /// # Safety
+    /// The machine has AVX.
+    #[inline(always)]
+    unsafe fn total_of_eight(x: __m256) -> f32 {
+        // SAFETY: the caller's.
+        unsafe { total_of_four(_mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x))) }
+    }
+
+    /// Four sums added up.
+    ///
+    /// # Safety
+    /// The machine has SSE3.
+    #[inline(always)]
+    unsafe fn total_of_four(x: __m128) -> f32 {
+        // SAFETY: the caller's.
+        unsafe {
+            let two = _mm_add_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        }
     }
 
     #[derive(Clone, Copy)]
@@ -216,11 +332,18 @@ mod x86 {
             Avx512(unsafe { _mm512_add_ps(self.0, _mm512_mul_ps(a.0, b.0)) })
         }
         #[inline(always)]
-        unsafe fn numbers(self) -> [f32; 16] {
-            let mut numbers = [0.0; 16];
-            // SAFETY: the caller's; sixteen numbers are written to where there is room for sixteen.
-            unsafe { _mm512_storeu_ps(numbers.as_mut_ptr(), self.0) };
-            numbers
+        unsafe fn total(self) -> f32 {
+            // SAFETY: the caller's.
+            unsafe {
+                let all = _mm512_castps_pd(self.0);
+                let [low, high] = [_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all)];
+                total_of_eight(_mm256_add_ps(_mm256_castpd_ps(low), _mm256_castpd_ps(high)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn fetch(at: *const f32) {
+            // SAFETY: nothing is read.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
         }
     }
 
@@ -248,14 +371,14 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn numbers(self) -> [f32; 16] {
-            let mut numbers = [0.0; 16];
-            // SAFETY: the caller's; twice eight numbers are written to where there is room for sixteen.
-            unsafe {
-                _mm256_storeu_ps(numbers.as_mut_ptr(), self.0);
-                _mm256_storeu_ps(numbers[8..].as_mut_ptr(), self.1);
-            }
-            numbers
+        unsafe fn total(self) -> f32 {
+            // SAFETY: the caller's.
+            unsafe { total_of_eight(_mm256_add_ps(self.0, self.1)) }
+        }
+        #[inline(always)]
+        unsafe fn fetch(at: *const f32) {
+            // SAFETY: nothing is read.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
         }
     }
 }
