@@ -36,9 +36,12 @@ macro_rules! engines {
         /// If a matrix reaches outside its slice, or a bias is not as long as rows or columns are many.
         pub(super) fn $real(call: Call<'_, $real>) {
             check(&call);
+            if call.size.m <= FEW {
+                return gemmkit::$real(call);
+            }
             #[cfg(feature = "blas")]
             let Some(call) = super::blas::$real(call) else { return };
-            if has_avx512() || call.size.m <= FEW { gemmkit::$real(call) } else { matrixmultiply::$real(call) }
+            if has_avx512() { gemmkit::$real(call) } else { matrixmultiply::$real(call) }
         }
     )*};
 }

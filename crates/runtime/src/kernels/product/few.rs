@@ -5,16 +5,16 @@ use super::{Call, Product, Size};
 use crate::kernels::reduce::{Add, fold_run};
 use crate::kernels::vectors::vectorised;
 
-/// Up to so many rows are done here.
+/// From two to so many rows are done here; one row is `gemmkit`'s, whose rate is the same.
 pub(super) const FEW: usize = 8;
-/// In `f32`, where at least [`LONG`] products are summed.
-pub(super) const FEW_LONG: usize = 64;
+/// In `f32` with AVX-512, where at least [`LONG`] products are summed.
+pub(super) const FEW_LONG: usize = 32;
 pub(super) const LONG: usize = 512;
 
 /// If the product has few rows, and lies so that they can be done here.
 pub(super) fn lies_so<T: Product>(call: &Call<'_, T>) -> bool {
     let Size { m, k, .. } = call.size;
-    m <= T::few_rows(k) && (k == 1 || call.a.1.columns == 1 && call.b.1.rows == 1)
+    k == 1 && m <= FEW || m > 1 && m <= T::few_rows(k) && call.a.1.columns == 1 && call.b.1.rows == 1
 }
 
 /// Both operands lie along `k`: one scalar product for each element.

@@ -165,7 +165,7 @@ impl Product for f32 {
     }
 
     fn few_rows(k: usize) -> usize {
-        if k < few::LONG { few::FEW } else { few::FEW_LONG }
+        if k >= few::LONG && engine::has_avx512() { few::FEW_LONG } else { few::FEW }
     }
 
     fn many(call: Call<'_, f32>) {
