@@ -6,6 +6,7 @@
 //! waits for may need its core.
 
 mod crew;
+mod urgency;
 
 pub(crate) use crew::{Crew, Round};
 
@@ -15,6 +16,7 @@ use crate::kernels::Scratch;
 use crate::meet::{Cores, Met, Patience, Progress, Tick, lock};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
+use urgency::Urgency;
 use std::sync::{Arc, Mutex};
 
 /// Plays the lanes of programs with threads.
@@ -143,6 +145,11 @@ impl Players {
     /// One lane, to its end.
     fn play(&self, job: &Job, lane: LaneId) {
         let own = &self.lanes[lane.index()];
+        // The caller's thread is left as it is.
+        if lane.index() > 0 {
+            let first = job.tasks.first_of_device(lane).is_some();
+            urgency::set(if first { Urgency::Usual } else { Urgency::Prompt });
+        }
         let _stop = StopAtEnd(&own.progress);
         let board = Board { lanes: &self.lanes, own, cores: self.cores };
         let scratch = lock(&own.scratch);
