@@ -16,8 +16,8 @@ use crate::kernels::Scratch;
 use crate::meet::{Cores, Met, Patience, Progress, Tick, lock};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
-use urgency::Urgency;
 use std::sync::{Arc, Mutex};
+use urgency::Urgency;
 
 /// Plays the lanes of programs with threads.
 pub(crate) struct Threads {

@@ -2,7 +2,9 @@
 
 use super::programs::program;
 use super::single;
+use shardweave_compiler::dtype::DType;
 use shardweave_compiler::layout::IndexSet;
+use shardweave_compiler::op::Op;
 use shardweave_compiler::program::{Program, Sizes, ValueId};
 use shardweave_runtime::compare::compare;
 use shardweave_runtime::random::RandomArray;
@@ -33,6 +35,25 @@ pub fn sound(seed: u64) -> Option<(Program, Sizes, String)> {
     Some((program, sizes, text))
 }
 
+/// What one rounding of f32 makes of the largest sum of products, all with one sign: where a sum nearly
+/// cancels, the tolerance would ask for more than its terms hold. 0 for what is no product.
+fn rounding_of_sums(program: &Program, sizes: &Sizes, inputs: &BTreeMap<ValueId, Tensor>) -> f64 {
+    let apply = program.outputs().first().and_then(|&output| program.apply(output));
+    let sums = apply.is_some_and(|apply| matches!(apply.op, Op::Linear | Op::Matmul | Op::Einsum(_)));
+    let all_f32 = inputs.values().all(|tensor| tensor.dtype() == DType::F32);
+    if !sums || !all_f32 {
+        return 0.0;
+    }
+    let positive = |tensor: &Tensor| {
+        let elements: Vec<f32> = tensor.elements::<f32>().iter().map(|x| x.abs()).collect();
+        Tensor::from_elements(tensor.shape(), &elements)
+    };
+    let inputs = inputs.iter().map(|(&id, tensor)| (id, positive(tensor))).collect();
+    let sums = reference::run(program, sizes, &inputs).expect("made-up inputs fit");
+    let largest = sums[0].1.elements::<f32>().iter().copied().fold(0.0, f32::max);
+    f64::from(largest) * f64::from(f32::EPSILON)
+}
+
 #[test]
 fn kernels_agree_with_the_reference() {
     let mut ran = 0;
@@ -43,7 +64,8 @@ fn kernels_agree_with_the_reference() {
         let results = single::evaluate(&program, &sizes, &inputs).expect("made-up ids exist");
         let result = results[program.outputs()[0]].as_ref().expect("it is an output");
         let found = compare(result, &expected[0].1);
-        assert!(found.ok, "program {seed}: {found:?}\n{text}");
+        let right = found.ok || found.max_abs <= rounding_of_sums(&program, &sizes, &inputs);
+        assert!(right, "program {seed}: {found:?}\n{text}");
         ran += 1;
     }
     assert!(ran > 5500, "only {ran} programs could run");
