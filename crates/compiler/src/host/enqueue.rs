@@ -15,6 +15,7 @@
 
 use super::{Action, EventId, HostInstr, HostLoop, StreamId};
 use crate::id::Id;
+use crate::instr::MOST_STAGES;
 use crate::layout::StepId;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -264,7 +265,7 @@ pub enum Recorded<T> {
 
 impl<T> Recordings<T> {
     /// No wait looks back further.
-    pub const MOST_BACK: u64 = 16;
+    pub const MOST_BACK: u64 = MOST_STAGES as u64;
 
     /// A stage waits for recordings of its own step, made by stages before it: so many turns ago at most.
     const MOST_KEPT: usize = 2 * Self::MOST_BACK as usize;

@@ -20,6 +20,9 @@ use crate::op::{Op, Space};
 /// The steps of longer loops do not overlap: a pipeline is walked step by step to be proved.
 pub const MOST_PIPELINED: u64 = 1 << 12;
 
+/// A pipeline has no more stages, so a buffer no more slots, and a step waits for none further back.
+pub const MOST_STAGES: usize = 16;
+
 /// What a device holds of a value: global dims, how the elements are stored, and the layout.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TensorType {

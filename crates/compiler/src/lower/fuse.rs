@@ -19,11 +19,12 @@
 //! the same step gives, on the same devices; and if what stands between the loops does not need them
 //! either, so that it can come first. A result that nobody reads any more is dropped at the end
 //! ([`prune`]). A step's result that is communicated ends a chain: a pipeline fetches, computes and sends
-//! away, and what needs what was sent begins the next one.
+//! away, and what needs what was sent begins the next one. A chain also ends before its pipeline would
+//! have more than [`MOST_STAGES`].
 
 use super::Lower;
 use crate::id::{Id, Table};
-use crate::instr::{Arg, Kind, Move};
+use crate::instr::{Arg, Kind, MOST_STAGES, Move};
 use crate::layout::StepId;
 use crate::local::{LocalId, LocalInstr, LocalLoop, LocalValue};
 use crate::placement::Overlap;
@@ -90,19 +91,28 @@ fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, Local
     if instead.is_empty() {
         return None;
     }
-    let mut body = first.body.clone();
-    for instr in &second.body {
-        let defines = defined(instr);
-        if defines.is_some_and(|id| instead.contains_key(&id)) {
-            continue;
-        }
-        if let Some(id) = defines {
-            values[id].ty.layout = values[id].ty.layout.with_counters(&counters);
-        }
-        body.push(renamed(instr, &instead, &counters));
+    let stays = |instr: &&LocalInstr| defined(instr).is_none_or(|id| !instead.contains_key(&id));
+    let added = second.body.iter().filter(stays).map(|instr| renamed(instr, &instead, &counters));
+    let body: Vec<LocalInstr> = first.body.iter().cloned().chain(added).collect();
+    if 2 * rounds(&body) + 1 > MOST_STAGES {
+        return None;
+    }
+    for id in body[first.body.len()..].iter().filter_map(defined) {
+        values[id].ty.layout = values[id].ty.layout.with_counters(&counters);
     }
     let results = first.results.iter().chain(&second.results).copied().collect();
     Some(LocalLoop { counters: first.counters.clone(), results, body, overlap: first.overlap })
+}
+
+/// How often a step communicates, one after another: before, between and after that it may compute.
+fn rounds(body: &[LocalInstr]) -> usize {
+    let mut rounds: BTreeMap<LocalId, usize> = BTreeMap::new();
+    for instr in body {
+        let before = uses(instr).iter().filter_map(|id| rounds.get(id)).max().copied().unwrap_or(0);
+        let communicates = matches!(instr, LocalInstr::Move(moved) if moved.kind.communicates());
+        rounds.extend(defined(instr).map(|id| (id, before + usize::from(communicates))));
+    }
+    rounds.into_values().max().unwrap_or(0)
 }
 
 /// A result of a loop and the piece that a step puts into it, where nothing is sent.

@@ -1,6 +1,6 @@
 //! One operation: its operands moved, its pieces computed, its result moved and completed.
 
-use super::steps::{stops_in_step, with_steps_of};
+use super::steps::{in_step, stops_in_step};
 use super::{KeptSummary, Lower};
 use crate::dtype::Number;
 use crate::id::Id;
@@ -174,7 +174,7 @@ impl Lower<'_> {
             }
             Some((last, others)) => {
                 let source = self.along(operand, from, others, &because);
-                match stops_in_step(&self.ty(source).layout, last.traffic.kind, &step) {
+                match stops_in_step(self.ty(source), last.traffic.kind, &step) {
                     Some(stops) => Before::Source { source, stops, step },
                     None => {
                         let whole = self.along(operand, source, std::slice::from_ref(last), &because);
@@ -211,11 +211,11 @@ impl Lower<'_> {
         let because = self.result_reason(running);
         let whole = TensorType { layout: running.natural.clone(), ..self.ty(piece).clone() };
         let how = route(&whole, &running.target, self.cost);
-        let steps = self.ty(piece).layout.clone();
+        let (steps, sizes) = (self.ty(piece).layout.clone(), self.ty(piece).sizes());
         let mut legs: Vec<Layout> = Vec::new();
         if let Some((last, others)) = how.legs.split_last() {
             let others: Option<Vec<Layout>> =
-                others.iter().map(|leg: &Leg| with_steps_of(&leg.target, &steps)).collect();
+                others.iter().map(|leg: &Leg| in_step(&leg.target, &steps, &sizes)).collect();
             match others {
                 Some(others) => {
                     legs.extend(others);
@@ -353,7 +353,7 @@ impl Lower<'_> {
             return self.have(operand, target, because);
         };
         let mut source = self.along(operand, from, others, because);
-        let Some(stops) = stops_in_step(&self.ty(source).layout, last.traffic.kind, &step) else {
+        let Some(stops) = stops_in_step(self.ty(source), last.traffic.kind, &step) else {
             return self.have(operand, target, because);
         };
         if !target.partial().is_empty() {

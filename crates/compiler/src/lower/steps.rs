@@ -1,13 +1,17 @@
 //! Layouts of one step of values that are whole outside the loop.
 
-use crate::instr::Kind;
-use crate::layout::{Cuts, Factor, Layout, Steps};
+use crate::instr::{Kind, TensorType};
+use crate::layout::{Cuts, Factor, Layout};
 
 /// The layouts between `source` and the running step of its target, where a leg of that kind leads there:
 /// what is combined is first cut on its own devices, so that a step combines its own part alone. `None`
 /// if it cannot be cut there: such a leg is done at once, before the loop.
-pub(super) fn stops_in_step(source: &Layout, kind: Kind, step: &Layout) -> Option<Vec<Layout>> {
-    if kind.reduces() { Some(vec![in_step(source, step)?]) } else { Some(Vec::new()) }
+pub(super) fn stops_in_step(source: &TensorType, kind: Kind, step: &Layout) -> Option<Vec<Layout>> {
+    if kind.reduces() {
+        Some(vec![in_step(&source.layout, step, &source.sizes())?])
+    } else {
+        Some(Vec::new())
+    }
 }
 
 /// The part of a layout that belongs to the running step of `step`, on the same devices: what can be
@@ -18,16 +22,16 @@ pub(super) fn stops_in_step(source: &Layout, kind: Kind, step: &Layout) -> Optio
 ///   source not cut,        step s/step(4, i0)    -> s/step(4, i0)
 ///   source s/tp,           step s/step(4, i0)    -> none: each device has rows of some steps only
 /// ```
-fn in_step(source: &Layout, step: &Layout) -> Option<Layout> {
+pub(super) fn in_step(source: &Layout, step: &Layout, sizes: &[u64]) -> Option<Layout> {
     if !source.mesh().same_grid(step.mesh()) {
         return None;
     }
-    let dims = source.cuts().iter().zip(step.cuts());
-    let cuts: Option<Vec<Cuts>> = dims.map(|(own, step)| dim_in_step(own, step)).collect();
+    let dims = source.cuts().iter().zip(step.cuts()).zip(sizes);
+    let cuts: Option<Vec<Cuts>> = dims.map(|((own, step), &size)| dim_in_step(own, step, size)).collect();
     Layout::new(source.mesh().clone(), cuts?, source.partial().to_vec())
 }
 
-fn dim_in_step(own: &Cuts, step: &Cuts) -> Option<Cuts> {
+fn dim_in_step(own: &Cuts, step: &Cuts, size: u64) -> Option<Cuts> {
     let Some(last) = step.iter().rposition(|factor| matches!(factor, Factor::Step(..))) else {
         return Some(own.clone());
     };
@@ -36,13 +40,11 @@ fn dim_in_step(own: &Cuts, step: &Cuts) -> Option<Cuts> {
     for factor in &step[..=last] {
         match (factor, rest.clone().next()) {
             (Factor::Step(..), None) => cuts.push(factor.clone()),
-            (Factor::Step(blocks, _), Some(Factor::Stream(Steps::Count(n)) | Factor::Local(n)))
-                if n == blocks =>
-            {
+            (Factor::Step(blocks, _), Some(own)) if own.stored(size) == Factor::Local(*blocks) => {
                 cuts.push(factor.clone());
                 rest.next();
             }
-            (factor, Some(own)) if factor == own => {
+            (factor, Some(own)) if factor.stored(size) == own.stored(size) => {
                 cuts.push(factor.clone());
                 rest.next();
             }
@@ -51,23 +53,4 @@ fn dim_in_step(own: &Cuts, step: &Cuts) -> Option<Cuts> {
     }
     cuts.extend(rest.cloned());
     Some(cuts)
-}
-
-/// A layout between a step's result and the whole: its streams become the running steps that `step`
-/// has at the same places. `None` if it lacks one of them.
-pub(super) fn with_steps_of(layout: &Layout, step: &Layout) -> Option<Layout> {
-    let mut missing = false;
-    let mut cuts = layout.cuts().to_vec();
-    for (cuts, steps) in cuts.iter_mut().zip(step.cuts()) {
-        for (place, factor) in steps.iter().enumerate() {
-            if !matches!(factor, Factor::Step(..)) {
-                continue;
-            }
-            match cuts.get_mut(place) {
-                Some(own @ Factor::Stream(_)) => *own = factor.clone(),
-                _ => missing = true,
-            }
-        }
-    }
-    if missing { None } else { Layout::new(layout.mesh().clone(), cuts, layout.partial().to_vec()) }
 }

@@ -6,7 +6,7 @@ use crate::host::{
 };
 use crate::id::Id;
 use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
-use crate::instr::{Arg, Fault, MOST_PIPELINED, TensorType};
+use crate::instr::{Arg, Fault, MOST_PIPELINED, MOST_STAGES, TensorType};
 use crate::layout::StepId;
 use std::collections::BTreeSet;
 
@@ -16,11 +16,7 @@ const MOST_STREAMS: usize = 64;
 /// More events than any program needs.
 const MOST_EVENTS: usize = 1 << 16;
 
-/// More slots than any buffer needs.
-const MOST_SLOTS: u64 = 16;
-
-/// More stages than any pipeline needs.
-const MOST_STAGES: usize = 16;
+const MOST_SLOTS: u64 = MOST_STAGES as u64;
 
 /// Checks every buffer and every instruction by itself.
 pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
