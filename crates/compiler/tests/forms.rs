@@ -334,6 +334,13 @@ fn broken_host_programs_are_refused() {
     assert_refused("host", mutations, verify);
 }
 
+/// A long program has as many events as it has steps that wait for another stream.
+#[test]
+fn any_number_of_events_is_right() {
+    let text = edited(&read("pipelined.host"), ", events 2", ", events 1000000");
+    host::verify(&host_of(&text)).expect("more events than are recorded");
+}
+
 #[test]
 fn broken_local_programs_are_refused() {
     let mutations: &[Mutation] = &[

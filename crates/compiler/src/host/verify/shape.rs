@@ -13,16 +13,13 @@ use std::collections::BTreeSet;
 /// More streams than any device has.
 const MOST_STREAMS: usize = 64;
 
-/// More events than any program needs.
-const MOST_EVENTS: usize = 1 << 16;
-
 const MOST_SLOTS: u64 = MOST_STAGES as u64;
 
 /// Checks every buffer and every instruction by itself.
 pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
     check_meshes(program.meshes())?;
-    if program.streams > MOST_STREAMS || program.events > MOST_EVENTS {
-        return Err(Fault::new("too many streams or events"));
+    if program.streams > MOST_STREAMS {
+        return Err(Fault::new("too many streams"));
     }
     for (id, buffer) in program.buffers.iter() {
         check_place(program, id, buffer)?;
