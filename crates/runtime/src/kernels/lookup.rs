@@ -8,6 +8,7 @@ use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::op::SpaceId;
+use std::num::NonZeroUsize;
 
 /// `iota(d)`: the global indices held of its one dim.
 pub(super) fn iota(frame: &Frame<'_>, out: Output<'_>) {
@@ -29,32 +30,34 @@ pub(super) fn embedding(
         unreachable!("the compiler lets no number into `embedding`");
     };
     let rows = frame.operands[1].dims()[0].dim;
-    let mut offsets = frame.buffer(frame.operands[0].len());
-    row_offsets(frame, rows, (ids, ids_type), &mut offsets)?;
-    with_wide!(dtype, T => gather_rows::<T>(frame, rows, &offsets, &Source::new(table, dtype), out));
+    let mut starts = frame.buffer::<Start>(frame.operands[0].len());
+    row_starts(frame, rows, (ids, ids_type), &mut starts)?;
+    with_wide!(dtype, T => gather_rows::<T>(frame, rows, &starts, &Source::new(table, dtype), out));
     Ok(())
 }
 
-/// The offset of a row that another device holds; no row of this one starts there.
-const ELSEWHERE: usize = usize::MAX;
+/// Where a row starts in the table's piece, counted from 1; none if another device holds the row.
+type Start = Option<NonZeroUsize>;
 
-/// For each id where its row starts in the table's piece.
-fn row_offsets(
+/// For each id where its row starts.
+fn row_starts(
     frame: &Frame<'_>,
     rows: SpaceId,
     (ids, ids_type): (&[u8], DType),
-    offsets: &mut [usize],
+    starts: &mut [Start],
 ) -> Result<(), KernelError> {
     let (held, count) = (&frame.held[rows.index()], frame.space.dims[rows].size);
     let stride = frame.operands[1].stride(rows);
-    let offset = |id: i64| match u64::try_from(id) {
-        Ok(row) if row < count => Ok(position(held, row).map_or(ELSEWHERE, |at| at as usize * stride)),
+    let start = |id: i64| match u64::try_from(id) {
+        Ok(row) if row < count => {
+            Ok(position(held, row).and_then(|at| NonZeroUsize::new(at as usize * stride + 1)))
+        }
         _ => Err(KernelError::IdOutOfRange { id, rows: count }),
     };
-    for (index, at) in offsets.iter_mut().enumerate() {
+    for (index, at) in starts.iter_mut().enumerate() {
         *at = match ids_type {
-            DType::I32 => offset(bytemuck::cast_slice::<_, i32>(ids)[index].into())?,
-            _ => offset(bytemuck::cast_slice::<_, i64>(ids)[index])?,
+            DType::I32 => start(bytemuck::cast_slice::<_, i32>(ids)[index].into())?,
+            _ => start(bytemuck::cast_slice::<_, i64>(ids)[index])?,
         };
     }
     Ok(())
@@ -78,7 +81,7 @@ fn position(held: &IndexSet, index: u64) -> Option<u64> {
 fn gather_rows<T: Arithmetic>(
     frame: &Frame<'_>,
     rows: SpaceId,
-    offsets: &[usize],
+    starts: &[Start],
     table: &Source<'_, T>,
     out: Output<'_>,
 ) {
@@ -89,9 +92,9 @@ fn gather_rows<T: Arithmetic>(
     let mut buffer = frame.buffer(line.extent);
     for [id, y] in frame.nest(ids.ids(), [ids, &frame.result]).offsets() {
         for [x, inner_y] in inside.offsets() {
-            match offsets[id] {
-                ELSEWHERE => buffer.fill(T::ZERO),
-                row => table.gather(row + x, line.strides[0], &mut buffer),
+            match starts[id] {
+                None => buffer.fill(T::ZERO),
+                Some(start) => table.gather(start.get() - 1 + x, line.strides[0], &mut buffer),
             }
             sink.scatter(y + inner_y, line.strides[1], &buffer);
         }

@@ -6,6 +6,7 @@
 use crate::tensor::AlignedBytes;
 use bytemuck::Pod;
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -34,8 +35,8 @@ impl Scratch {
         let mut free = self.free.borrow_mut();
         let fits = |bytes: &AlignedBytes| bytes.capacity() >= size;
         let order = |bytes: &AlignedBytes| match fits(bytes) {
-            true => (0, bytes.capacity()),
-            false => (1, usize::MAX - bytes.capacity()),
+            true => Ok(bytes.capacity()),
+            false => Err(Reverse(bytes.capacity())),
         };
         let best = (0..free.len()).min_by_key(|&index| order(&free[index]));
         best.map(|index| free.swap_remove(index)).unwrap_or_default()

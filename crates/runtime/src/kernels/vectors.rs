@@ -48,7 +48,7 @@ macro_rules! vectorised {
 }
 pub(super) use vectorised;
 
-/// The vectors that loops are compiled for.
+/// The vectors that loops and products are compiled for.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Widest {
@@ -57,23 +57,37 @@ pub(super) enum Widest {
     Avx512,
 }
 
+/// Whether the machine has AVX-512, which also decides who does a product.
+pub(super) fn has_avx512() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let has = of_the_machine() == Widest::Avx512;
+    #[cfg(not(target_arch = "x86_64"))]
+    let has = false;
+    has
+}
+
 /// Which copies run: those for the widest vectors of the machine. Tests may want narrower ones.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn widest() -> Widest {
+    #[cfg(test)]
+    return of_the_machine().min(tests::AT_MOST.get());
+    #[cfg(not(test))]
+    of_the_machine()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn of_the_machine() -> Widest {
     let has_avx512 = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512bw");
-    let widest = match is_x86_feature_detected!("avx2") {
+    match is_x86_feature_detected!("avx2") {
         true if has_avx512 => Widest::Avx512,
         true => Widest::Avx2,
         false => Widest::Plain,
-    };
-    #[cfg(test)]
-    return widest.min(tests::AT_MOST.get());
-    #[cfg(not(test))]
-    widest
+    }
 }
 
 #[cfg(test)]

@@ -151,9 +151,8 @@ pub(super) fn rearrange(x: &Array, pattern: &Pattern, given: &[(String, u64)], r
     let sides: Vec<(&Group, usize)> = sides.collect();
     // A size that is not given is what the others of its group leave over. A group of one name says
     // its size at once; each turn may find what the findings of the turn before decide.
-    let mut known = usize::MAX;
-    while known != sizes.len() {
-        known = sizes.len();
+    loop {
+        let known = sizes.len();
         for (group, size) in &sides {
             let unknown: Vec<&String> =
                 group.parts().iter().filter(|n| !sizes.contains_key(n.as_str())).collect();
@@ -161,6 +160,9 @@ pub(super) fn rearrange(x: &Array, pattern: &Pattern, given: &[(String, u64)], r
                 let others: usize = group.parts().iter().filter_map(|n| sizes.get(n.as_str())).product();
                 sizes.insert(name, size.checked_div(others).unwrap_or(0));
             }
+        }
+        if sizes.len() == known {
+            break;
         }
     }
     let atoms = |groups: &mut dyn Iterator<Item = &Group>| -> Vec<(String, usize)> {

@@ -4,8 +4,8 @@
 //! first product it is told to use one thread. That holds for the whole process.
 #![expect(unsafe_code, reason = "functions of a C library")]
 
-use super::engine::has_avx512;
 use super::{Bias, Call, Onto, Size, Strides};
+use crate::kernels::vectors::has_avx512;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 

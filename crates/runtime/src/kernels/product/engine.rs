@@ -21,15 +21,7 @@
 use super::few::FEW;
 use super::{Bias, Call, Onto, Size, Strides};
 use crate::kernels::float::Real;
-
-/// Whether the machine has the registers that decide.
-pub(super) fn has_avx512() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let has = is_x86_feature_detected!("avx512f");
-    #[cfg(not(target_arch = "x86_64"))]
-    let has = false;
-    has
-}
+use crate::kernels::vectors::has_avx512;
 
 macro_rules! engines {
     ($($real:ident),*) => {$(

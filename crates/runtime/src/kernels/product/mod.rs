@@ -15,6 +15,7 @@ mod few;
 mod sixteen;
 
 use super::float::Real;
+use super::vectors::has_avx512;
 
 /// A matrix inside a slice: element `(i, j)` is at `start + i * rows + j * columns`.
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +166,7 @@ impl Product for f32 {
     }
 
     fn few_rows(k: usize) -> usize {
-        if k >= few::LONG && engine::has_avx512() { few::FEW_LONG } else { few::FEW }
+        if k >= few::LONG && has_avx512() { few::FEW_LONG } else { few::FEW }
     }
 
     fn many(call: Call<'_, f32>) {

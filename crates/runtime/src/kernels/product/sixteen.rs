@@ -19,6 +19,8 @@
 #![expect(unsafe_code, reason = "vector registers, on machines that have them")]
 
 use super::{Call, Size};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::vectors::{Widest, widest};
 use std::mem::MaybeUninit;
 
 /// Steps of sixteen in a block: sums of a block go into the total, which keeps their digits.
@@ -32,15 +34,12 @@ const ROWS: usize = 16;
 /// The tiles are the fastest of 1 x 1 to 8 x 6 (`ratios -- products`).
 pub(super) fn dots(call: Call<'_, f32>) {
     #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the machine has AVX-512F, as was asked just now.
-            return unsafe { x86::with_avx512(call) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the machine has AVX2, as was asked just now.
-            return unsafe { x86::with_avx2(call) };
-        }
+    match widest() {
+        // SAFETY: the machine has AVX-512F, as `widest` says.
+        Widest::Avx512 => return unsafe { x86::with_avx512(call) },
+        // SAFETY: the machine has AVX2, as `widest` says.
+        Widest::Avx2 => return unsafe { x86::with_avx2(call) },
+        Widest::Plain => {}
     }
     // SAFETY: plain numbers are everywhere.
     unsafe { all_dots::<Plain, 1, 2>(call) }
