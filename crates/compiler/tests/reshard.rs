@@ -245,6 +245,10 @@ fn check(source: &Layout, target: &Layout, sizes: &[u64]) {
             let slice = piece.div_ceil(traffic.group);
             let most = piece - slice + (traffic.group - 1) * slice;
             assert_eq!(traffic.bytes_per_device, most * 8, "{what}");
+            // Here every member sends each element to all others; by slices, they send it to one of them,
+            // who sends what they make to all.
+            let total = 2 * sent.values().sum::<u64>() / traffic.group;
+            assert_eq!(traffic.bytes_total, total * 8, "{what}: {traffic:?}");
         } else {
             assert_eq!(traffic.bytes_total, sent.values().sum::<u64>() * 8, "{what}: {traffic:?}");
             assert_eq!(
@@ -332,6 +336,7 @@ fn permuted_devices_and_other_grids() {
     let line = mesh("line", &[4], None);
     let shuffled = mesh("shuffled", &[4], Some(vec![2, 3, 0, 1]));
     let grid = mesh("grid", &[2, 2], None);
+    let turned = mesh("turned", &[2, 2], Some(vec![0, 2, 1, 3]));
     let late = mesh("late", &[2], Some(vec![5, 3]));
     let far = mesh("far", &[2, 3], Some((4..10).collect()));
     let shapes: &[&[u64]] = &[&[8, 4], &[5, 3], &[2, 0]];
@@ -344,6 +349,7 @@ fn permuted_devices_and_other_grids() {
         (&shuffled, &grid),
         (&line, &far),
         (&far, &grid),
+        (&grid, &turned),
     ] {
         all_pairs(a, b, shapes);
     }

@@ -15,7 +15,7 @@
 
 use super::joined::Joined;
 use super::meetings::{DimMeetings, Found, for_each_found};
-use super::one_grid::reduced_by_slices;
+use super::one_grid::all_reduce;
 use super::{Parts, Traffic};
 use crate::id::Id;
 use crate::instr::{Kind, TensorType};
@@ -44,9 +44,12 @@ pub(super) fn across_grids(source: &TensorType, target: &TensorType) -> Traffic 
     };
     let group = components.values().map(|component| component.devices).max().unwrap_or(1);
     let bytes = source.dtype.size();
-    let counts = if kind == Kind::AllReduce { moves.all_reduce_counts(group) } else { None };
-    let most = moves.senders.iter().map(|sender| sender.elements).max().unwrap_or(0);
-    let (most, total) = counts.unwrap_or((most, total));
+    let (most, total) = if kind == Kind::AllReduce {
+        let counts = all_reduce(source, group, &[]);
+        (counts.most, counts.total)
+    } else {
+        (moves.senders.iter().map(|sender| sender.elements).max().unwrap_or(0), total)
+    };
     let partners = moves.senders.iter().map(|sender| sender.others).max().unwrap_or(0);
     Traffic {
         kind,
@@ -290,14 +293,6 @@ impl<'a> Moves<'a> {
         let device = self.target.layout.mesh().device_at(place);
         let held = self.source.layout.piece_of(&self.sizes, device);
         held == self.target.layout.piece_of(&self.sizes, device)
-    }
-
-    /// Elements sent by slices, where every member holds the whole value: the most, and by all.
-    fn all_reduce_counts(&self, group: u64) -> Option<(u64, u64)> {
-        let piece = self.source.layout.largest_piece(&self.sizes).into_iter().fold(1, u64::saturating_mul);
-        let groups = self.source.layout.mesh().device_count().checked_div(group)?;
-        let sent = reduced_by_slices(piece, group);
-        Some((sent.most, sent.all.saturating_mul(groups)))
     }
 }
 

@@ -49,16 +49,16 @@ pub(super) struct Counts {
 }
 
 /// The elements that a group sends to all-reduce one piece.
-pub(super) struct BySlices {
+struct BySlices {
     /// By the member that sends the most.
-    pub most: u64,
+    most: u64,
     /// By all members.
-    pub all: u64,
+    all: u64,
 }
 
 /// Every member reduces one ceil slice of the flat piece and sends it to the others. The owner of the first
 /// slice, which is the largest, sends the most.
-pub(super) fn reduced_by_slices(piece: u64, group: u64) -> BySlices {
+fn reduced_by_slices(piece: u64, group: u64) -> BySlices {
     let slice = CeilPieces::new(piece, group).largest();
     let most = (piece - slice).saturating_add((group - 1).saturating_mul(slice));
     BySlices { most, all: piece.saturating_mul(2 * (group - 1)) }
