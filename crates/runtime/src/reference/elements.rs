@@ -19,8 +19,9 @@ pub(super) fn map_float(map: Map, x: f64) -> f64 {
         Map::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Map::Relu => maximum(x, 0.0),
         Map::Silu => x / (1.0 + (-x).exp()),
-        Map::Gelu => 0.5 * x * (1.0 + libm::erf(x / SQRT_2)),
-        Map::GeluTanh => 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
+        // `1 + erf u` is `erfc -u` and `1 + tanh u` is `2 / (1 + e^-2u)`, which keep their digits near 0.
+        Map::Gelu => 0.5 * x * libm::erfc(-x / SQRT_2),
+        Map::GeluTanh => x / (1.0 + (-2.0 * (2.0 / PI).sqrt() * (x + 0.044715 * x.powi(3))).exp()),
         Map::Not => unreachable!("`not` is for bools"),
     }
 }
