@@ -26,7 +26,7 @@ pub fn run(
     cost: &Cost,
 ) -> Report {
     let mut walk = Walk { local, cost, collectives: Vec::new(), flops: Flops::default(), time_us: 0.0 };
-    walk.body(&local.body, &[], Overlap::None);
+    walk.body(&local.body, &Around { counters: &[], steps: 1, overlap: Overlap::None });
     let axes = placed.home.axes().values();
     let home = placement.map(|_| placed.home.name());
     Report {
@@ -75,6 +75,13 @@ impl Flops {
     }
 }
 
+/// The loop around an instruction.
+struct Around<'a> {
+    counters: &'a [(StepId, u64)],
+    steps: u64,
+    overlap: Overlap,
+}
+
 struct Walk<'a> {
     local: &'a LocalProgram,
     cost: &'a Cost,
@@ -85,18 +92,20 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn body(&mut self, body: &[LocalInstr], counters: &[(StepId, u64)], overlap: Overlap) {
+    fn body(&mut self, body: &[LocalInstr], around: &Around<'_>) {
         for instr in body {
             match instr {
                 LocalInstr::Input(_) => {}
                 LocalInstr::Compute(compute) => self.compute(compute),
                 LocalInstr::Move(moved) if moved.kind.communicates() => {
-                    self.collective(moved, counters, overlap);
+                    self.collective(moved, around);
                 }
                 LocalInstr::Move(_) => {}
                 LocalInstr::Loop(of_steps) => {
-                    let counters = [counters, &of_steps.counters].concat();
-                    self.body(&of_steps.body, &counters, of_steps.overlap);
+                    let counters = [around.counters, &of_steps.counters].concat();
+                    let around =
+                        Around { counters: &counters, steps: of_steps.steps, overlap: of_steps.overlap };
+                    self.body(&of_steps.body, &around);
                 }
             }
         }
@@ -106,10 +115,10 @@ impl Walk<'_> {
         &self.local.values[id].ty
     }
 
-    fn collective(&mut self, moved: &Move<LocalId>, counters: &[(StepId, u64)], overlap: Overlap) {
+    fn collective(&mut self, moved: &Move<LocalId>, around: &Around<'_>) {
+        let Around { counters, steps, overlap } = *around;
         let source = &self.local.values[moved.source].ty;
         let traffic = Traffic::in_loop(source, self.ty(moved.target), counters);
-        let steps = counters.iter().map(|(_, steps)| *steps).fold(1, u64::saturating_mul);
         self.time_us += self.cost.moving_us(&traffic, steps);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,

@@ -15,8 +15,8 @@
 
 use super::{Action, EventId, HostInstr, HostLoop, StreamId};
 use crate::id::Id;
-use crate::instr::MOST_STAGES;
-use crate::layout::StepId;
+use crate::instr::{MOST_STAGES, Move, Path};
+use crate::layout::{Factor, Layout, StepId};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -65,6 +65,8 @@ pub struct At {
     running: Vec<StepId>,
     /// The step of the innermost loop.
     turn: Option<Turn>,
+    /// In a pipeline, by step id, the step before this one.
+    before: Option<Vec<u64>>,
 }
 
 /// A step of one run of a loop.
@@ -110,6 +112,28 @@ impl At {
     /// In which of so many slots a buffer is at this step.
     pub fn slot(&self, slots: u64) -> u64 {
         self.turn.map_or(0, |turn| turn.step % slots.max(1))
+    }
+
+    /// In a pipeline the step before this one, with its place among the slots; none at the first.
+    pub fn before(&self) -> Option<At> {
+        let starts = self.before.clone()?;
+        let turn = self.turn.map(|turn| Turn { step: turn.step.saturating_sub(1), ..turn });
+        let ranges = starts.iter().map(|&step| step..step + 1).collect();
+        Some(At { ranges, starts, turn, before: None, running: self.running.clone() })
+    }
+
+    /// Where a move takes its elements from: which buffer, at which steps. What is passed on comes out of
+    /// the target as the step before left it.
+    pub fn source_of<V: Copy>(&self, moved: &Move<V>, target: &Layout) -> (V, At) {
+        let goes_on = |factor: &Factor| match factor {
+            Factor::Peer(peer) => self.starts.get(peer.step.index()).is_some_and(|&step| step > 0),
+            _ => false,
+        };
+        let passes = moved.path == Path::PassedOn && target.cuts().iter().flatten().any(goes_on);
+        match self.before().filter(|_| passes) {
+            Some(before) => (moved.target, before),
+            None => (moved.source, self.clone()),
+        }
     }
 
     fn enter(&mut self, step: StepId) {
@@ -190,8 +214,13 @@ impl<V> Enqueue<'_, V> {
                     for (stage, body) in (0..).zip(stages) {
                         if let Some(step) = turn.checked_sub(stage).filter(|&step| step < count) {
                             self.at.turn = Some(Turn { run, step });
+                            if let (true, Some(before)) = (steps.is_pipeline(), step.checked_sub(1)) {
+                                steps.at_step(before).for_each(|(id, at)| self.at.set(id, at..at + 1));
+                                self.at.before = Some(self.at.starts.clone());
+                            }
                             steps.at_step(step).for_each(|(id, at)| self.at.set(id, at..at + 1));
                             self.block(body, place, total)?;
+                            self.at.before = None;
                         }
                         place += body.iter().map(HostInstr::action_count).sum::<usize>();
                     }

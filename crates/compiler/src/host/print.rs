@@ -46,7 +46,7 @@ fn block(f: &mut fmt::Formatter<'_>, body: &[HostInstr], depth: usize) -> fmt::R
         match instr {
             HostInstr::On(stream, action) => writeln!(f, "{indent}{stream}: {action}")?,
             HostInstr::Loop(HostLoop { counters, overlap, stages }) => {
-                writeln!(f, "{indent}{}", loop_line(counters, *overlap))?;
+                writeln!(f, "{indent}{} {{", loop_line(counters, *overlap))?;
                 for (stage, body) in stages.iter().enumerate() {
                     if stage > 0 {
                         writeln!(f, "{indent}then")?;

@@ -94,8 +94,20 @@ pub struct Move<V> {
     pub axes: Vec<String>,
     /// How many devices take part in one group.
     pub group: u64,
+    /// From whom a step's elements come.
+    pub path: Path,
     /// Why it moves: a sentence for `explain`, printed behind `because`; none for a copy.
     pub because: Option<String>,
+}
+
+/// From whom a step of a pipeline takes what it moves.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Path {
+    /// From those who hold it in the source.
+    Direct,
+    /// From those who got it in the step before: out of their piece of the target, as that step left it.
+    /// Where no [`Peer`](crate::layout::Peer) of the target has moved yet, from the source.
+    PassedOn,
 }
 
 /// The pattern of a move, by what moves between index maps and device sets.

@@ -4,7 +4,7 @@
 //! mistake has the code [`Code::FormSyntax`].
 
 use super::verify::MOST_COUNTER_IDS;
-use super::{Arg, Compute, Kind as MoveKind, Move, TensorType};
+use super::{Arg, Compute, Kind as MoveKind, Move, Path, TensorType};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 use crate::dtype::DType;
 use crate::id::{Id, Table};
@@ -139,7 +139,7 @@ impl<'a> FormReader<'a> {
             return Err(self.mistake(place, format!("{} is no kind of move", quote(name))));
         };
         let source = self.value()?;
-        let (mut axes, mut group, mut because) = (Vec::new(), 1, None);
+        let (mut axes, mut group, mut path, mut because) = (Vec::new(), 1, Path::Direct, None);
         if self.cursor.eat_word("over").is_some() {
             axes.push(self.cursor.name("the name of an axis")?.0.to_string());
             while self.cursor.eat(",").is_some() {
@@ -149,10 +149,14 @@ impl<'a> FormReader<'a> {
         if self.cursor.eat_word("group").is_some() {
             group = self.cursor.count("the size of a group")?.0;
         }
+        if self.cursor.eat_word("passed").is_some() {
+            self.cursor.expect_word("on")?;
+            path = Path::PassedOn;
+        }
         if self.cursor.eat_word("because").is_some() {
             because = Some(self.cursor.text("the reason in quotes")?.0);
         }
-        Ok(Move { kind, source, target, axes, group, because })
+        Ok(Move { kind, source, target, axes, group, path, because })
     }
 
     /// Whether a call comes next, and not a move.

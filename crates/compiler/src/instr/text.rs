@@ -9,7 +9,7 @@
 //!
 //! A computation's layout is spelled with the names of the dims of its iteration space.
 
-use super::{Arg, Compute, Move, TensorType};
+use super::{Arg, Compute, Move, Path, TensorType};
 use crate::layout::StepId;
 use crate::mesh::Mesh;
 use crate::op::print_call;
@@ -51,6 +51,9 @@ impl<V: fmt::Display> fmt::Display for Move<V> {
         if self.group != 1 {
             write!(f, " group {}", self.group)?;
         }
+        if self.path == Path::PassedOn {
+            write!(f, " passed on")?;
+        }
         if let Some(because) = &self.because {
             write!(f, " because {}", quoted_text(because))?;
         }
@@ -58,14 +61,14 @@ impl<V: fmt::Display> fmt::Display for Move<V> {
     }
 }
 
-/// The first line of a loop: `loop i0 < 2, i1 < 3 via ring {`.
+/// The first line of a loop: `loop i0 < 2, i1 < 3 via ring`.
 pub(crate) fn loop_line(counters: &[(StepId, u64)], overlap: Overlap) -> String {
     let counters: Vec<String> = counters.iter().map(|(id, steps)| format!("{id} < {steps}")).collect();
     let via = match overlap {
         Overlap::None => String::new(),
         way => format!(" via {}", way.name()),
     };
-    format!("loop {}{via} {{", counters.join(", "))
+    format!("loop {}{via}", counters.join(", "))
 }
 
 /// The different meshes of a form, in the order first met.

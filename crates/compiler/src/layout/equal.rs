@@ -27,7 +27,7 @@ impl Layout {
         if a == b {
             return true;
         }
-        let has_step = |cuts: &[Factor]| cuts.iter().any(|f| matches!(f, Factor::Step(..)));
+        let has_step = |cuts: &[Factor]| cuts.iter().any(|f| f.step().is_some());
         if has_step(&a) || has_step(&b) {
             return false;
         }
@@ -48,6 +48,7 @@ impl Layout {
             let cuts_nothing = match &factor {
                 Factor::Axis(axis) => self.mesh.size(*axis) == 1,
                 Factor::Sizes(_, sizes) => sizes.len() == 1,
+                Factor::Peer(peer) => self.mesh.size(peer.axis) == 1,
                 Factor::Local(count) | Factor::Step(count, _) => *count == 1,
                 Factor::Stream(_) => unreachable!("streams became local above"),
             };

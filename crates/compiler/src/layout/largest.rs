@@ -12,7 +12,7 @@
 //! of one block only the first, the last and an empty one differ: the lists stay few, however many
 //! devices there are.
 
-use super::{CeilPieces, Factor, Layout};
+use super::{CeilPieces, Factor, Layout, Peer};
 use crate::mesh::Mesh;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,10 @@ fn largest_of(factors: &[Factor], mesh: &Mesh, size: u64) -> u64 {
         let next = |list: &Blocks| match factor {
             Factor::Axis(axis) => one_piece_each(list, mesh.size(*axis)),
             Factor::Step(count, _) => one_piece_each(list, *count),
-            Factor::Sizes(_, given) => given_pieces(list, given),
+            Factor::Peer(Peer { axis, sizes: None, .. }) => one_piece_each(list, mesh.size(*axis)),
+            Factor::Sizes(_, given) | Factor::Peer(Peer { sizes: Some(given), .. }) => {
+                given_pieces(list, given)
+            }
             Factor::Local(count) => vec![all_pieces(list, *count)],
             Factor::Stream(steps) => vec![all_pieces(list, steps.count(size))],
         };

@@ -58,6 +58,37 @@ pub enum Factor {
     Stream(Steps),
     /// `/step(4, i0)`: inside a loop, the block of the running step.
     Step(u64, StepId),
+    /// `/owner(tp, i0)` or `/ahead(tp, i0)`: inside a loop, a piece that a cut over an axis makes, but for
+    /// another coordinate than the device's own.
+    Peer(Peer),
+}
+
+/// The piece of a coordinate that the running step picks along an axis.
+///
+/// ```text
+///   tp = 4             /tp        /owner(tp, i0)      /ahead(tp, i0)
+///   device  0 1 2 3    0 1 2 3    i0 = 0   0 0 0 0    i0 = 0   0 1 2 3
+///                                 i0 = 1   1 1 1 1    i0 = 1   1 2 3 0
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Peer {
+    /// Along which axis.
+    pub axis: AxisId,
+    /// The given pieces; ceil pieces if there are none.
+    pub sizes: Option<Arc<[u64]>>,
+    /// Which coordinate.
+    pub whose: Whose,
+    /// The counter of the loop.
+    pub step: StepId,
+}
+
+/// Whose piece a [`Peer`] is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Whose {
+    /// In step `i` that of coordinate `i`: the same on all devices.
+    Owner,
+    /// In step `i` that of the device `i` places ahead, around the axis.
+    Ahead,
 }
 
 /// The count of a `stream` factor.
@@ -83,7 +114,7 @@ impl Steps {
 }
 
 impl Factor {
-    /// The mesh axis that the factor uses.
+    /// The mesh axis over which the factor deals out pieces: to each coordinate its own.
     pub fn axis(&self) -> Option<AxisId> {
         match self {
             Factor::Axis(axis) | Factor::Sizes(axis, _) => Some(*axis),
@@ -91,10 +122,18 @@ impl Factor {
         }
     }
 
+    /// The mesh axis whose coordinate decides which piece a device holds.
+    pub fn decided_by(&self) -> Option<AxisId> {
+        match self {
+            Factor::Peer(Peer { axis, whose: Whose::Ahead, .. }) => Some(*axis),
+            other => other.axis(),
+        }
+    }
+
     /// The step counter that the factor follows.
     pub fn step(&self) -> Option<StepId> {
         match self {
-            Factor::Step(_, step) => Some(*step),
+            Factor::Step(_, step) | Factor::Peer(Peer { step, .. }) => Some(*step),
             _ => None,
         }
     }
@@ -118,6 +157,16 @@ impl Factor {
         match CeilPieces::new(len, sizes.len() as u64).sizes().eq(sizes.iter().copied()) {
             true => Factor::Axis(axis),
             false => Factor::Sizes(axis, sizes.into()),
+        }
+    }
+}
+
+impl Whose {
+    /// The spelling in the text forms.
+    pub fn name(self) -> &'static str {
+        match self {
+            Whose::Owner => "owner",
+            Whose::Ahead => "ahead",
         }
     }
 }
@@ -210,19 +259,22 @@ impl Layout {
     pub fn all_steps(&self) -> Layout {
         let all = |factor: &Factor| match factor {
             Factor::Step(count, _) => Factor::Stream(Steps::Count(*count)),
+            // Given pieces stand last, so what they leave is one block.
+            Factor::Peer(Peer { sizes: Some(_), .. }) => Factor::Stream(Steps::Count(1)),
+            Factor::Peer(peer) => Factor::Stream(Steps::Count(self.mesh.size(peer.axis))),
             other => other.clone(),
         };
         let cuts = self.cuts.iter().map(|factors| factors.iter().map(all).collect()).collect();
         Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
     }
 
-    /// The same, following other counters.
-    pub fn with_counters(&self, counters: &BTreeMap<StepId, StepId>) -> Layout {
-        let of = |factor: &Factor| match factor {
-            Factor::Step(count, step) => Factor::Step(*count, counters.get(step).copied().unwrap_or(*step)),
-            other => other.clone(),
+    /// The same with other factors for those that follow some counters.
+    pub fn with_steps(&self, instead: &BTreeMap<StepId, Cuts>) -> Layout {
+        let of = |factor: &Factor| match factor.step().and_then(|step| instead.get(&step)) {
+            Some(factors) => factors.clone(),
+            None => vec![factor.clone()],
         };
-        let cuts = self.cuts.iter().map(|factors| factors.iter().map(of).collect()).collect();
+        let cuts = self.cuts.iter().map(|factors| factors.iter().flat_map(of).collect()).collect();
         Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
     }
 

@@ -3,7 +3,7 @@
 //! The mesh stands last, so the parts are read first and looked up after it. A layout may have several
 //! mistakes; all are told.
 
-use super::{Cuts, Factor, Layout, Partial, StepId, Steps};
+use super::{Cuts, Factor, Layout, Partial, Peer, StepId, Steps, Whose};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote, quote_all};
 use crate::dtype::Combine;
 use crate::id::Id;
@@ -338,12 +338,44 @@ impl Build<'_> {
                     None => bad_cut(cursor, text, "`step(4, i0)`"),
                 }
             }
+            ("owner" | "ahead", Some([Arg::Word(axis), Arg::Word(step), sizes @ ..]))
+                if self.scope.writer == Writer::Compiler =>
+            {
+                self.peer(cursor, text, (axis, step), sizes)
+            }
             (name, None) => self.axis(cursor, name, text.span, Use::Cut).map(Factor::Axis),
             (name, Some(args)) => {
                 let axis = self.axis(cursor, name, text.span, Use::Cut)?;
                 self.sizes(cursor, text, axis, args)
             }
         }
+    }
+
+    /// `ahead(tp, i0)`, or `ahead(tp, i0, 5, 3)` where the pieces are given.
+    fn peer(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        text: &FactorText<'_>,
+        (axis, step): (&str, &str),
+        sizes: &[Arg<'_>],
+    ) -> Option<Factor> {
+        let whose = if text.name == "owner" { Whose::Owner } else { Whose::Ahead };
+        let Some(step) = step.strip_prefix('i').and_then(|digits| digits.parse::<u16>().ok()) else {
+            return bad_cut(cursor, text, "`ahead(tp, i0)`");
+        };
+        let mesh = self.mesh.as_ref()?;
+        let Some(axis) = mesh.axis(axis) else {
+            cursor.report(unknown_axis(mesh, axis, text.span, Use::Cut));
+            return None;
+        };
+        let sizes = match sizes {
+            [] => None,
+            sizes => match self.sizes(cursor, text, axis, sizes)? {
+                Factor::Sizes(_, sizes) => Some(sizes),
+                _ => None,
+            },
+        };
+        Some(Factor::Peer(Peer { axis, sizes, whose, step: StepId::new(usize::from(step)) }))
     }
 
     /// `tp(5, 3, 4, 4)`: as many as the axis is long. Whether they fit the dim shows when it has a size.

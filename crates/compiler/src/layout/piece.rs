@@ -1,6 +1,6 @@
 //! Which indices a device holds: the one map that everything else is derived from.
 
-use super::{CeilPieces, Factor, IndexSet, Layout};
+use super::{CeilPieces, Factor, IndexSet, Layout, Peer, Whose};
 use crate::id::Id;
 use crate::mesh::{AxisId, Coords, DeviceId, Mesh};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::ops::Range;
 pub struct Place<'a> {
     /// The device's coordinates in the layout's mesh.
     pub coords: &'a Coords,
-    /// The running step of each stream, by step id.
+    /// The running step of each stream, by step id; those that are missing stand at 0.
     pub steps: &'a [u64],
 }
 
@@ -38,8 +38,7 @@ fn held(factors: &[Factor], mesh: &Mesh, size: u64, place: Place<'_>) -> IndexSe
     let mut blocks = vec![(0, size)];
     for cut in Cut::all(factors, mesh, size) {
         blocks = match &cut {
-            Cut::Axis(axis, _) | Cut::Sizes(axis, _) => cut.of(&blocks, place.coords.along(*axis)),
-            Cut::Step(_, step) => cut.of(&blocks, place.steps[*step]),
+            Cut::Ceil(seat, _) | Cut::Sizes(seat, _) => cut.of(&blocks, seat.at(place.coords, place.steps)),
             Cut::Blocks(_) => cut.of(&blocks, 0),
         };
     }
@@ -48,14 +47,34 @@ fn held(factors: &[Factor], mesh: &Mesh, size: u64, place: Place<'_>) -> IndexSe
 
 /// A factor ready to be evaluated at many coordinates or steps.
 enum Cut {
-    /// The ceil piece of a coordinate of an axis of this length.
-    Axis(AxisId, u64),
-    /// The given piece of a coordinate; where each starts, and the end of the last.
-    Sizes(AxisId, Vec<u64>),
-    /// The ceil piece of the running step of a counter, of so many.
-    Step(u64, usize),
+    /// One of so many ceil pieces.
+    Ceil(Seat, u64),
+    /// One of the given pieces; where each starts, and the end of the last.
+    Sizes(Seat, Vec<u64>),
     /// All of so many ceil pieces.
     Blocks(u64),
+}
+
+/// What picks a piece.
+#[derive(Clone, Copy)]
+enum Seat {
+    /// The device's coordinate along an axis.
+    Coordinate(AxisId),
+    /// The running step of a counter.
+    Step(usize),
+    /// The coordinate that lies so many steps of a counter ahead, around an axis of this length.
+    Ahead(AxisId, usize, u64),
+}
+
+impl Seat {
+    /// The number of the piece.
+    fn at(self, coords: &Coords, steps: &[u64]) -> u64 {
+        match self {
+            Seat::Coordinate(axis) => coords.along(axis),
+            Seat::Step(step) => running(steps, step),
+            Seat::Ahead(axis, step, length) => (coords.along(axis) + running(steps, step)) % length,
+        }
+    }
 }
 
 impl Cut {
@@ -65,34 +84,52 @@ impl Cut {
         let stays = |factor: &Factor| matches!(factor, Factor::Local(_) | Factor::Stream(_));
         let last = factors.iter().rposition(|factor| !stays(factor));
         let cut = |factor: &Factor| match factor {
-            Factor::Axis(axis) => Cut::Axis(*axis, mesh.size(*axis)),
-            Factor::Sizes(axis, sizes) => {
-                let mut starts = vec![0];
-                starts.extend(sizes.iter().scan(0, |end: &mut u64, &size| {
-                    *end = end.saturating_add(size);
-                    Some(*end)
-                }));
-                Cut::Sizes(*axis, starts)
+            Factor::Axis(axis) => Cut::Ceil(Seat::Coordinate(*axis), mesh.size(*axis)),
+            Factor::Sizes(axis, sizes) => Cut::Sizes(Seat::Coordinate(*axis), starts(sizes)),
+            Factor::Step(count, step) => Cut::Ceil(Seat::Step(step.index()), *count),
+            Factor::Peer(Peer { axis, sizes, whose, step }) => {
+                let seat = match whose {
+                    Whose::Owner => Seat::Step(step.index()),
+                    Whose::Ahead => Seat::Ahead(*axis, step.index(), mesh.size(*axis)),
+                };
+                match sizes {
+                    Some(sizes) => Cut::Sizes(seat, starts(sizes)),
+                    None => Cut::Ceil(seat, mesh.size(*axis)),
+                }
             }
-            Factor::Step(count, step) => Cut::Step(*count, step.index()),
             Factor::Local(count) => Cut::Blocks(*count),
             Factor::Stream(steps) => Cut::Blocks(steps.count(size)),
         };
         factors[..last.map_or(0, |last| last + 1)].iter().map(cut).collect()
     }
 
-    /// What is held of blocks at a coordinate of the cut's axis, or a step of its counter.
+    /// What is held of blocks by the piece of a number.
     fn of(&self, blocks: &[(u64, u64)], at: u64) -> Vec<(u64, u64)> {
         match self {
-            Cut::Axis(_, count) | Cut::Step(count, _) => pick(blocks, *count, at),
+            Cut::Ceil(_, count) => pick(blocks, *count, at),
             Cut::Sizes(_, starts) => {
                 let clip = |block: &(u64, u64), n: u64| block.0.saturating_add(n).min(block.1);
-                let (start, end) = (starts[at as usize], starts[at as usize + 1]);
+                // Nothing is given to whoever comes after the last.
+                let end_at = |n: usize| starts.get(n).or(starts.last()).copied().unwrap_or(0);
+                let (start, end) = (end_at(at as usize), end_at(at as usize + 1));
                 blocks.iter().map(|block| (clip(block, start), clip(block, end))).collect()
             }
             Cut::Blocks(count) => split(blocks, *count),
         }
     }
+}
+
+fn running(steps: &[u64], step: usize) -> u64 {
+    steps.get(step).copied().unwrap_or(0)
+}
+
+/// Where each of the given pieces starts, and the end of the last.
+fn starts(sizes: &[u64]) -> Vec<u64> {
+    let ends = sizes.iter().scan(0, |end: &mut u64, &size| {
+        *end = end.saturating_add(size);
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).collect()
 }
 
 /// The `index`th of `count` ceil pieces of every block.
@@ -134,17 +171,23 @@ impl DimCuts {
 
     /// All pieces that factors on a mesh make of a dim.
     pub fn of(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[u64]) -> DimCuts {
-        let axes = factors.iter().filter_map(Factor::axis).map(|axis| (axis, mesh.size(axis))).collect();
+        let deciding = factors.iter().filter_map(Factor::decided_by);
+        let axes = deciding.map(|axis| (axis, mesh.size(axis))).collect();
         // Factor by factor, the pieces of each coordinate side by side: what comes before is cut once.
         let mut pieces = vec![vec![(0, size)]];
         for cut in &Cut::all(factors, mesh, size) {
-            let coords = match cut {
-                Cut::Axis(axis, _) | Cut::Sizes(axis, _) => 0..mesh.size(*axis),
-                Cut::Step(_, step) => steps[*step]..steps[*step] + 1,
-                Cut::Blocks(_) => 0..1,
+            let picked: Vec<u64> = match cut {
+                Cut::Ceil(seat, _) | Cut::Sizes(seat, _) => match *seat {
+                    Seat::Coordinate(axis) => (0..mesh.size(axis)).collect(),
+                    Seat::Step(step) => vec![running(steps, step)],
+                    Seat::Ahead(_, step, length) => {
+                        (0..length).map(|at| (at + running(steps, step)) % length).collect()
+                    }
+                },
+                Cut::Blocks(_) => vec![0],
             };
             let cuts =
-                |blocks: &Vec<(u64, u64)>| coords.clone().map(|at| cut.of(blocks, at)).collect::<Vec<_>>();
+                |blocks: &Vec<(u64, u64)>| picked.iter().map(|&at| cut.of(blocks, at)).collect::<Vec<_>>();
             pieces = pieces.iter().flat_map(cuts).collect();
         }
         DimCuts { axes, pieces: pieces.into_iter().map(IndexSet::from_blocks).collect() }

@@ -1,7 +1,7 @@
 //! What all devices of a mesh hold together at a step.
 //!
 //! A mesh axis deals every block out to its coordinates and loses nothing, so what all devices hold
-//! together depends on the [`Factor::Step`] factors alone:
+//! together depends on the [`Factor::Step`] and [`Factor::Peer`] factors alone:
 //!
 //! ```text
 //!   s/tp/step(2, i0) on tp = 2, 8 indices     blocks of tp: [0,4) [4,8)
@@ -12,7 +12,7 @@
 //! That is why questions about all devices (is everything written, do two accesses meet) need no walk
 //! over them: an element is held by some device exactly if it is in the reach.
 
-use super::{CeilPieces, Cuts, Factor, IndexSet, Layout};
+use super::{CeilPieces, Cuts, Factor, IndexSet, Layout, Peer, Whose};
 use crate::id::Id;
 use crate::mesh::Mesh;
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl Layout {
 
 fn reach_of(factors: &Cuts, mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> IndexSet {
     // What follows the last step factor only cuts finer.
-    let last = factors.iter().rposition(|f| matches!(f, Factor::Step(..)));
+    let last = factors.iter().rposition(|f| matches!(f, Factor::Step(..) | Factor::Peer(_)));
     cut(&factors[..last.map_or(0, |last| last + 1)], mesh, size, steps)
 }
 
@@ -52,7 +52,7 @@ fn cut(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> Inde
     for factor in factors {
         blocks = match factor {
             Factor::Axis(axis) => cut_all(&blocks, |b| ceil_cuts(b, 0..mesh.size(*axis), mesh.size(*axis))),
-            Factor::Sizes(_, sizes) => cut_all(&blocks, |b| given_cuts(b, sizes)),
+            Factor::Sizes(_, sizes) => cut_all(&blocks, |b| given_cuts(b, sizes, 0..sizes.len() as u64)),
             Factor::Local(count) => cut_all(&blocks, |b| ceil_cuts(b, 0..*count, *count)),
             Factor::Stream(steps) => {
                 cut_all(&blocks, |b| ceil_cuts(b, 0..steps.count(size), steps.count(size)))
@@ -60,6 +60,18 @@ fn cut(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> Inde
             Factor::Step(count, step) => {
                 let range = steps.get(step.index()).cloned().unwrap_or(0..*count);
                 cut_all(&blocks, |b| ceil_cuts(b, range.clone(), *count))
+            }
+            Factor::Peer(Peer { axis, sizes, whose, step }) => {
+                let all = 0..mesh.size(*axis);
+                // Some device is ahead of another by any number of places.
+                let range = match whose {
+                    Whose::Owner => steps.get(step.index()).cloned().unwrap_or(all),
+                    Whose::Ahead => all,
+                };
+                match sizes {
+                    None => cut_all(&blocks, |b| ceil_cuts(b, range.clone(), mesh.size(*axis))),
+                    Some(sizes) => cut_all(&blocks, |b| given_cuts(b, sizes, range.clone())),
+                }
             }
         };
     }
@@ -77,15 +89,16 @@ fn ceil_cuts((start, end): (u64, u64), pieces: Range<u64>, count: u64) -> Vec<(u
     bounds.map(|(from, to)| (start + from, start + to)).collect()
 }
 
-/// The given pieces of a block.
-fn given_cuts((start, end): (u64, u64), sizes: &[u64]) -> Vec<(u64, u64)> {
+/// Those of the given pieces of a block that are in a range and not empty.
+fn given_cuts((start, end): (u64, u64), sizes: &[u64], pieces: Range<u64>) -> Vec<(u64, u64)> {
     let mut at = start;
     let cut = |&size: &u64| {
         let from = at;
         at = at.saturating_add(size).min(end);
         (from, at)
     };
-    sizes.iter().map(cut).filter(|(from, to)| from < to).collect()
+    let all = sizes.iter().map(cut).zip(0..);
+    all.filter(|((from, to), n)| from < to && pieces.contains(n)).map(|(piece, _)| piece).collect()
 }
 
 #[cfg(test)]
@@ -99,6 +112,7 @@ mod tests {
     fn samples() -> Vec<Cuts> {
         let (a, b) = (AxisId::new(0), AxisId::new(1));
         let step = |count| Factor::Step(count, StepId::new(0));
+        let peer = |axis, sizes, whose| Factor::Peer(Peer { axis, sizes, whose, step: StepId::new(0) });
         vec![
             vec![],
             vec![step(3)],
@@ -109,6 +123,10 @@ mod tests {
             vec![Factor::Stream(Steps::Count(3)), Factor::Axis(a), step(2)],
             vec![Factor::Sizes(b, Arc::from([4, 0, 9])), step(2)],
             vec![Factor::Sizes(b, Arc::from([1, 5, 7])), Factor::Axis(a)],
+            vec![peer(b, None, Whose::Owner)],
+            vec![peer(b, None, Whose::Ahead), step(2)],
+            vec![step(2), peer(b, Some(Arc::from([4, 0, 3])), Whose::Owner)],
+            vec![Factor::Axis(a), peer(b, Some(Arc::from([4, 0, 3])), Whose::Ahead)],
         ]
     }
 

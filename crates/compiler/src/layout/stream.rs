@@ -1,6 +1,6 @@
 //! The streams of a layout: how many steps each runs, and what the layout is at one step.
 
-use super::{CeilPieces, Factor, Layout, StepId};
+use super::{CeilPieces, Factor, Layout, Peer, StepId};
 use crate::id::Id;
 use std::collections::BTreeSet;
 
@@ -30,10 +30,10 @@ impl Layout {
         let mut found = Vec::new();
         for (place, factor) in self.cuts()[dim].iter().enumerate() {
             let count = match factor {
-                Factor::Axis(axis) => self.mesh().size(*axis),
+                Factor::Axis(axis) | Factor::Peer(Peer { axis, sizes: None, .. }) => self.mesh().size(*axis),
                 Factor::Local(count) | Factor::Step(count, _) => *count,
                 Factor::Stream(steps) => steps.count(size),
-                Factor::Sizes(_, sizes) => {
+                Factor::Sizes(_, sizes) | Factor::Peer(Peer { sizes: Some(sizes), .. }) => {
                     blocks = sizes.iter().copied().collect();
                     continue;
                 }

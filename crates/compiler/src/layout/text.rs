@@ -1,6 +1,6 @@
 //! A layout as text: `b/dp, s/stream(4)/tp, partial(cp, max) on grid`.
 
-use super::{Factor, Layout, Steps};
+use super::{Factor, Layout, Peer, Steps};
 use crate::dtype::Combine;
 use std::fmt;
 
@@ -31,6 +31,10 @@ impl Layout {
             Factor::Stream(Steps::Whole) => "/stream".into(),
             Factor::Stream(Steps::Auto) => "/stream(auto)".into(),
             Factor::Step(count, step) => format!("/step({count}, {step})"),
+            Factor::Peer(Peer { axis, sizes, whose, step }) => {
+                let sizes = sizes.iter().flat_map(|sizes| sizes.iter()).map(|size| format!(", {size}"));
+                format!("/{}({}, {step}{})", whose.name(), name(*axis), sizes.collect::<String>())
+            }
         }
     }
 }

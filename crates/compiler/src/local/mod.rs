@@ -65,6 +65,8 @@ pub enum LocalInstr {
 pub struct LocalLoop {
     /// The step counters with their number of steps that do anything.
     pub counters: Vec<(StepId, u64)>,
+    /// How many steps the streams of the placement make, each of which may be several turns of the counters.
+    pub steps: u64,
     /// The values that the steps fill.
     pub results: Vec<LocalId>,
     /// What each step does.

@@ -87,6 +87,11 @@ impl LocalReader {
     /// `loop i0 < 2 via ring { result %2 ... }`
     fn steps(&mut self, reader: &mut FormReader<'_>, depth: usize) -> Result<LocalInstr, Reported> {
         let (counters, overlap) = reader.loop_line()?;
+        let mut steps = None;
+        if reader.cursor.eat_word("in").is_some() {
+            steps = Some(reader.cursor.count("a number of steps")?.0);
+            reader.cursor.expect_word("steps")?;
+        }
         let mut results = Vec::new();
         let mut body = Vec::new();
         let outside = self.filled.len();
@@ -103,7 +108,9 @@ impl LocalReader {
             self.line(reader, depth + 1, &mut body)
         })?;
         self.filled.truncate(outside);
-        Ok(LocalInstr::Loop(LocalLoop { counters, results, body, overlap }))
+        let turns = counters.iter().fold(1, |turns: u64, (_, count)| turns.saturating_mul(*count));
+        let steps = steps.unwrap_or(turns);
+        Ok(LocalInstr::Loop(LocalLoop { counters, steps, results, body, overlap }))
     }
 
     /// `%4 y0: f32[...] at ... = linear(%3, %1) over ...`, or `%2 <- copy %4`.

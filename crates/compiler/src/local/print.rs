@@ -1,6 +1,6 @@
 //! The text of a local program.
 
-use super::{LocalId, LocalInstr, LocalProgram};
+use super::{LocalId, LocalInstr, LocalLoop, LocalProgram};
 use crate::instr::text::{different_meshes, loop_line};
 use crate::mesh::Mesh;
 use std::fmt;
@@ -20,7 +20,7 @@ impl LocalProgram {
             LocalInstr::Input(id) => format!("{} = input", self.defined(*id)),
             LocalInstr::Compute(compute) => format!("{} = {compute}", self.defined(compute.result)),
             LocalInstr::Move(moved) => format!("{} = {moved}", self.defined(moved.target)),
-            LocalInstr::Loop(steps) => loop_line(&steps.counters, steps.overlap),
+            LocalInstr::Loop(steps) => first_line(steps),
         }
     }
 
@@ -47,7 +47,7 @@ impl LocalProgram {
                     writeln!(f, "{indent}{} <- {moved}", moved.target)?;
                 }
                 LocalInstr::Loop(steps) => {
-                    writeln!(f, "{indent}{}", loop_line(&steps.counters, steps.overlap))?;
+                    writeln!(f, "{indent}{}", first_line(steps))?;
                     let outside = filled.len();
                     for &id in &steps.results {
                         writeln!(f, "{indent}  result {}", self.defined(id))?;
@@ -62,6 +62,13 @@ impl LocalProgram {
         }
         Ok(())
     }
+}
+
+/// `loop i0 < 2, i1 < 4 via ring in 2 steps {`
+fn first_line(steps: &LocalLoop) -> String {
+    let line = loop_line(&steps.counters, steps.overlap);
+    let turns = steps.counters.iter().fold(1, |turns: u64, (_, count)| turns.saturating_mul(*count));
+    if turns == steps.steps { format!("{line} {{") } else { format!("{line} in {} steps {{", steps.steps) }
 }
 
 fn collect_meshes<'a>(body: &'a [LocalInstr], meshes: &mut Vec<&'a Arc<Mesh>>) {

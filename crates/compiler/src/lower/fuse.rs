@@ -25,7 +25,7 @@
 use super::Lower;
 use crate::id::{Id, Table};
 use crate::instr::{Arg, Kind, MOST_STAGES, Move};
-use crate::layout::StepId;
+use crate::layout::{Cuts, Factor, Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop, LocalValue};
 use crate::placement::Overlap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,40 +68,72 @@ fn both(first: Option<Overlap>, second: Option<Overlap>) -> Option<Option<Overla
 
 /// The second loop as a part of the first; `None` if their steps do not line up.
 fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, LocalValue>) -> Option<LocalLoop> {
-    let counts = |steps: &LocalLoop| steps.counters.iter().map(|(_, count)| *count).collect::<Vec<_>>();
-    if counts(first) != counts(second) {
-        return None;
-    }
-    let counters: BTreeMap<StepId, StepId> =
-        second.counters.iter().zip(&first.counters).map(|((from, _), (to, _))| (*from, *to)).collect();
     // For each result of the first loop that the second reads, what a step gives.
     let given: BTreeMap<LocalId, LocalId> = first.body.iter().filter_map(filled_by).collect();
     let mut instead: BTreeMap<LocalId, LocalId> = BTreeMap::new();
+    let mut steps: Option<BTreeMap<StepId, Cuts>> = None;
     for instr in &second.body {
         for id in uses(instr).into_iter().filter(|id| first.results.contains(id)) {
             let LocalInstr::Move(Move { kind: Kind::Local, target, .. }) = instr else { return None };
             let given = *given.get(&id)?;
-            let wanted = values[*target].ty.layout.with_counters(&counters);
-            if wanted != values[given].ty.layout || values[*target].ty.dtype != values[given].ty.dtype {
+            let [wanted, has] = [*target, given].map(|id| &values[id].ty);
+            let steps = match &steps {
+                Some(steps) => steps,
+                None => steps.insert(stands_for(&wanted.layout, &has.layout, second)?),
+            };
+            if wanted.layout.with_steps(steps) != has.layout || wanted.dtype != has.dtype {
                 return None;
             }
             instead.insert(*target, given);
         }
     }
-    if instead.is_empty() {
+    let steps = steps?;
+    let communicates = |instr: &LocalInstr| matches!(instr, LocalInstr::Move(m) if m.kind.communicates());
+    let ahead = |factor: &Factor| factor.axis().is_none() && factor.decided_by().is_some();
+    if steps.values().flatten().any(ahead) && second.body.iter().any(communicates) {
+        // Devices are at different steps: they have nothing to send each other.
         return None;
     }
     let stays = |instr: &&LocalInstr| defined(instr).is_none_or(|id| !instead.contains_key(&id));
-    let added = second.body.iter().filter(stays).map(|instr| renamed(instr, &instead, &counters));
+    let added = second.body.iter().filter(stays).map(|instr| renamed(instr, &instead, &steps));
     let body: Vec<LocalInstr> = first.body.iter().cloned().chain(added).collect();
     if 2 * rounds(&body) + 1 > MOST_STAGES {
         return None;
     }
     for id in body[first.body.len()..].iter().filter_map(defined) {
-        values[id].ty.layout = values[id].ty.layout.with_counters(&counters);
+        values[id].ty.layout = values[id].ty.layout.with_steps(&steps);
     }
     let results = first.results.iter().chain(&second.results).copied().collect();
-    Some(LocalLoop { counters: first.counters.clone(), results, body, overlap: first.overlap })
+    Some(LocalLoop { results, body, ..first.clone() })
+}
+
+/// What stands in the first loop for each counter of the second, if each step of a layout of the second is
+/// a step of one of the first: the same factors, or the pieces of peers for the steps of a stream.
+fn stands_for(wanted: &Layout, has: &Layout, second: &LocalLoop) -> Option<BTreeMap<StepId, Cuts>> {
+    let mut steps: BTreeMap<StepId, Cuts> = BTreeMap::new();
+    for (wanted, has) in wanted.cuts().iter().zip(has.cuts()) {
+        let counted: Vec<usize> = (0..wanted.len()).filter(|&at| wanted[at].step().is_some()).collect();
+        if wanted.len() == has.len() {
+            // Step by step.
+            for at in counted {
+                let (from, to) = (&wanted[at], &has[at]);
+                let same = match (from, to) {
+                    (Factor::Step(a, _), Factor::Step(b, _)) => a == b,
+                    (Factor::Step(..), Factor::Peer(_)) => true,
+                    _ => false,
+                };
+                steps.insert(from.step().filter(|_| same)?, vec![to.clone()]);
+            }
+        } else if let [at] = counted[..] {
+            let after = wanted.len() - at - 1;
+            let stand = has.get(at..has.len().checked_sub(after)?)?;
+            steps.insert(wanted[at].step()?, stand.to_vec());
+        } else {
+            return None;
+        }
+    }
+    let all = second.counters.iter().all(|(id, _)| steps.contains_key(id));
+    all.then_some(steps)
 }
 
 /// How often a step communicates, one after another: before, between and after that it may compute.
@@ -126,13 +158,13 @@ fn filled_by(instr: &LocalInstr) -> Option<(LocalId, LocalId)> {
 fn renamed(
     instr: &LocalInstr,
     instead: &BTreeMap<LocalId, LocalId>,
-    counters: &BTreeMap<StepId, StepId>,
+    steps: &BTreeMap<StepId, Cuts>,
 ) -> LocalInstr {
     let of = |id: LocalId| instead.get(&id).copied().unwrap_or(id);
     match instr {
         LocalInstr::Compute(compute) => {
             let mut compute = compute.clone();
-            compute.over = compute.over.with_counters(counters);
+            compute.over = compute.over.with_steps(steps);
             for operand in &mut compute.operands {
                 if let Arg::Value(id) = operand {
                     *id = of(*id);

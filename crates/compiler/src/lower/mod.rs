@@ -16,13 +16,14 @@
 mod fuse;
 mod operation;
 mod overlap;
+mod peers;
 mod steps;
 
 use crate::cost::Cost;
 use crate::dtype::DType;
 use crate::id::{Id, Table};
 use crate::instr::verify::{MOST_COUNTER_IDS, MOST_COUNTERS};
-use crate::instr::{Arg, Compute, Move, TensorType};
+use crate::instr::{Arg, Compute, Move, Path, TensorType};
 use crate::layout::{Layout, StepId, Stream};
 use crate::local::{LocalId, LocalInstr, LocalProgram, LocalValue};
 use crate::op::{Op, space};
@@ -114,9 +115,24 @@ impl Lower<'_> {
     /// the counters of earlier ones again.
     fn count(&mut self, streams: &[Stream]) -> Vec<(StepId, u64)> {
         let first = self.next_counter.index();
-        let next = first + streams.len();
-        self.next_counter = StepId::new(if next + MOST_COUNTERS > MOST_COUNTER_IDS { 0 } else { next });
-        (first..).map(StepId::new).zip(streams.iter().map(|stream| stream.steps)).collect()
+        let counters: Vec<(StepId, u64)> =
+            (first..).map(StepId::new).zip(streams.iter().map(|stream| stream.steps)).collect();
+        self.next_counter = self.counter_after(counters.iter().map(|(id, _)| *id));
+        counters
+    }
+
+    /// The counter of the next loop, after one with these.
+    fn counter_after(&self, counters: impl Iterator<Item = StepId>) -> StepId {
+        let next = counters.map(|id| id.index() + 1).max().unwrap_or(self.next_counter.index());
+        StepId::new(if next + MOST_COUNTERS > MOST_COUNTER_IDS { 0 } else { next })
+    }
+
+    /// The move that was pushed last takes its elements so.
+    fn passes(&mut self, path: Path) {
+        let body = self.bodies.last_mut().expect("a body is always being written");
+        if let Some(LocalInstr::Move(moved)) = body.last_mut() {
+            moved.path = path;
+        }
     }
 
     /// Moves all or a step of `source` into `target`.
@@ -129,6 +145,7 @@ impl Lower<'_> {
             target,
             axes: traffic.axes,
             group: traffic.group,
+            path: Path::Direct,
             because: communicates.then(|| because.into()),
         }));
     }

@@ -4,7 +4,7 @@ use super::steps::{in_step, stops_in_step};
 use super::{KeptSummary, Lower};
 use crate::dtype::Number;
 use crate::id::Id;
-use crate::instr::{Arg, Compute, Kind, TensorType};
+use crate::instr::{Arg, Compute, Kind, Path, TensorType};
 use crate::layout::{Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop};
 use crate::op::{Later, Op, Reduce, Space, Zip, completed_later, space};
@@ -14,27 +14,37 @@ use crate::propagate::{OnPieces, OpPlan, Summarised, bias_layout, completed_in, 
 use crate::reshard::{Leg, route};
 
 /// An operation while it is lowered.
-struct Running<'a> {
-    value: ValueId,
+pub(super) struct Running<'a> {
+    pub value: ValueId,
     apply: &'a Apply,
-    plan: &'a OpPlan,
+    pub plan: &'a OpPlan,
     /// What runs on pieces: the operation without what is done later, and its operands.
     op: Op,
-    operands: &'a [Operand],
-    space: Space,
+    pub operands: &'a [Operand],
+    pub space: Space,
     /// The layout of the space inside the loop; the plan's own where there is none.
-    over: Layout,
+    pub over: Layout,
+    /// The counters of the loop, with their steps.
+    pub counters: Vec<(StepId, u64)>,
+    /// The operand whose rows come piece by piece, and from whom.
+    passing: Option<(usize, Path)>,
     /// Where the result is to be when it is completed.
-    target: Layout,
+    pub target: Layout,
     /// How the pieces give the result, all steps together.
-    natural: Layout,
+    pub natural: Layout,
     /// What completes the result.
     later: Later<'a>,
 }
 
 impl Running<'_> {
-    /// How many steps the loop runs.
-    fn steps(&self) -> u64 {
+    /// The counter after those of the loop.
+    pub fn next_counter(&self) -> StepId {
+        let last = self.counters.iter().map(|(id, _)| id.index() + 1).max();
+        StepId::new(last.unwrap_or(0))
+    }
+
+    /// How many steps the streams make.
+    pub fn steps(&self) -> u64 {
         let sizes: Vec<u64> = self.space.dims.values().map(|dim| dim.size).collect();
         self.plan.over.step_count(&sizes)
     }
@@ -66,13 +76,28 @@ impl Lower<'_> {
         let sizes: Vec<u64> = space.dims.values().map(|dim| dim.size).collect();
         let over = plan.over.at_step(&sizes, self.next_counter);
         let streams = plan.over.streams(&sizes);
-        let running = Running { value, apply, plan, op, operands, space, over, target: goal, natural, later };
-        let combined = if streams.is_empty() {
-            self.straight(&running)
-        } else {
-            let counters = self.count(&streams);
-            self.in_loop(&running, counters)
+        let counters = self.count(&streams);
+        let mut running = Running {
+            value,
+            apply,
+            plan,
+            op,
+            operands,
+            space,
+            over,
+            counters,
+            passing: None,
+            target: goal,
+            natural,
+            later,
         };
+        if let Some(by) = if streams.is_empty() { None } else { self.by_peers(&running) } {
+            self.next_counter = self.counter_after(by.counters.iter().map(|(id, _)| *id));
+            running.over = by.over;
+            running.counters = by.counters;
+            running.passing = by.operand.map(|operand| (operand, by.path));
+        }
+        let combined = if streams.is_empty() { self.straight(&running) } else { self.in_loop(&running) };
         let completed = self.completed(&running, combined);
         let because = self.result_reason(&running);
         self.follow(completed, &target, &because)
@@ -107,14 +132,9 @@ impl Lower<'_> {
     }
 
     /// A loop over the steps that fills the result.
-    fn in_loop(&mut self, running: &Running<'_>, counters: Vec<(StepId, u64)>) -> LocalId {
-        let dtype = self.program.values[running.value].dtype;
-        let wide = running.natural.is_partial() || !running.target.partial().is_empty();
+    fn in_loop(&mut self, running: &Running<'_>) -> LocalId {
         let name = &self.program.values[running.value].name;
-        let ty = TensorType {
-            dtype: if wide { dtype.wide() } else { dtype },
-            ..typed(self.program, self.sizes, running.value, &running.target)
-        };
+        let ty = self.result_type(running, running.target.clone());
         let result = self.value(name, ty);
         // What does not change from step to step is had before the loop.
         let before: Vec<Before> = (0..running.operands.len()).map(|k| self.before_loop(running, k)).collect();
@@ -126,13 +146,28 @@ impl Lower<'_> {
         let piece = self.pieces(running, operands, natural);
         self.step_result(running, piece, result);
         let body = self.bodies.pop().expect("the loop's body was pushed above");
-        let steps = LocalLoop { counters, results: vec![result], body, overlap: Overlap::None };
+        let counters = running.counters.clone();
+        let steps = LocalLoop {
+            counters,
+            steps: running.steps(),
+            results: vec![result],
+            body,
+            overlap: Overlap::None,
+        };
         self.push_loop(steps, running.plan.via);
         result
     }
 
+    /// The type of the result in a layout, inside the loop: wide where it is in parts at either end.
+    pub(super) fn result_type(&self, running: &Running<'_>, layout: Layout) -> TensorType {
+        let dtype = self.program.values[running.value].dtype;
+        let wide = running.natural.is_partial() || !running.target.partial().is_empty();
+        let dtype = if wide { dtype.wide() } else { dtype };
+        TensorType { dtype, ..typed(self.program, self.sizes, running.value, &layout) }
+    }
+
     /// The layout an operand needs when the operation runs over `over`.
-    fn needed(&self, running: &Running<'_>, k: usize, over: &Layout) -> Layout {
+    pub(super) fn needed(&self, running: &Running<'_>, k: usize, over: &Layout) -> Layout {
         let partial = if running.plan.carriers.contains(&k) { over.partial() } else { &[] };
         running.space.operand_layout(over, k, partial).expect("a chosen way can be projected")
     }
@@ -145,7 +180,7 @@ impl Lower<'_> {
         Arg::Number(if in_parts { number.rounded(dtype) } else { number })
     }
 
-    fn operand_sizes(&self, operand: ValueId) -> Vec<u64> {
+    pub(super) fn operand_sizes(&self, operand: ValueId) -> Vec<u64> {
         self.program.sized_dims(operand, self.sizes).into_iter().map(|(_, size)| size).collect()
     }
 
@@ -161,7 +196,12 @@ impl Lower<'_> {
         let sizes = self.operand_sizes(operand);
         let steps = need.step_count(&sizes);
         if steps <= 1 {
-            return Before::Ready(Arg::Value(self.have(operand, &need, &because)));
+            let whole = self.have(operand, &need, &because);
+            // The pieces of peers may divide what no stream does.
+            return match step.cuts().iter().flatten().any(|factor| factor.step().is_some()) {
+                true => Before::Source { source: whole, stops: Vec::new(), step },
+                false => Before::Ready(Arg::Value(whole)),
+            };
         }
         let (from, how) = self.cheapest(operand, &need, steps);
         match how.legs.split_last() {
@@ -202,6 +242,9 @@ impl Lower<'_> {
         }
         for layout in stops.iter().chain([&step]) {
             at = self.moved(at, layout, &because);
+        }
+        if let Some((_, path)) = running.passing.filter(|(passing, _)| *passing == k) {
+            self.passes(path);
         }
         Arg::Value(self.stored_as(at, dtype))
     }
@@ -369,7 +412,8 @@ impl Lower<'_> {
         let at = stops.fold(source, |at, layout| self.moved(at, layout, because));
         self.move_into(at, result, because);
         let body = self.bodies.pop().expect("the loop's body was pushed above");
-        let steps = LocalLoop { counters, results: vec![result], body, overlap: Overlap::None };
+        let steps = target.step_count(&sizes);
+        let steps = LocalLoop { counters, steps, results: vec![result], body, overlap: Overlap::None };
         self.push_loop(steps, plan.via);
         self.stored_as(result, typed(self.program, self.sizes, value, target).dtype)
     }

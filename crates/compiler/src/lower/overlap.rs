@@ -2,8 +2,8 @@
 
 use super::Lower;
 use crate::id::Id;
-use crate::instr::{Kind, MOST_PIPELINED, Move, TensorType};
-use crate::layout::{DimCuts, IndexSet, StepId};
+use crate::instr::{Kind, MOST_PIPELINED, Move, Path, TensorType};
+use crate::layout::{DimCuts, Factor, IndexSet, Peer, StepId, Whose};
 use crate::local::{LocalId, LocalInstr};
 use crate::mesh::AxisId;
 use crate::placement::Overlap;
@@ -28,8 +28,18 @@ impl Lower<'_> {
         if via == Some(Overlap::None) || !(2..=MOST_PIPELINED).contains(&steps) || !computes {
             return Overlap::None;
         }
+        let ahead = |moved: &&Move<LocalId>| {
+            let mut ends = [moved.source, moved.target].into_iter();
+            ends.any(|id| {
+                let mut factors = self.ty(id).layout.cuts().iter().flatten();
+                factors.any(|f| matches!(f, Factor::Peer(Peer { whose: Whose::Ahead, .. })))
+            })
+        };
         match first {
             None => Overlap::None,
+            Some(first) if first.path == Path::PassedOn => Overlap::Ring,
+            Some(first) if ahead(&first) => Overlap::Direct,
+            Some(_) if via == Some(Overlap::Collective) => Overlap::Collective,
             Some(first) if std::iter::once(first).chain(moves).all(|moved| self.has_one_end(moved)) => {
                 Overlap::Broadcast
             }

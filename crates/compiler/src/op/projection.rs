@@ -151,6 +151,7 @@ struct Part<'a> {
 fn count(factor: &Factor, mesh: &Mesh, size: u64) -> u64 {
     match factor {
         Factor::Axis(axis) | Factor::Sizes(axis, _) => mesh.size(*axis),
+        Factor::Peer(peer) => mesh.size(peer.axis),
         Factor::Local(count) | Factor::Step(count, _) => *count,
         Factor::Stream(steps) => steps.count(size),
     }
@@ -161,6 +162,10 @@ fn merge(parts: &[Part<'_>], mesh: &Arc<Mesh>) -> Option<Cuts> {
     let Some(last) = parts.iter().rposition(|part| !part.cuts.is_empty()) else {
         return Some(Vec::new());
     };
+    // A peer's piece of a part is in no simple way one of the merged dim.
+    if parts.iter().flat_map(|part| part.cuts).any(|factor| matches!(factor, Factor::Peer(_))) {
+        return None;
+    }
     let mut merged: Cuts = Vec::new();
     for part in &parts[..last] {
         let pieces = part.cuts.iter().map(|f| count(f, mesh, part.size)).fold(1, u64::saturating_mul);

@@ -110,7 +110,7 @@ fn guess(cuts: &[Factor], mesh: &Arc<Mesh>, size: u64, range: &Range<u64>) -> Op
             let count = (range.end - range.start).div_ceil(block);
             whole.then(|| std::iter::once(Factor::Local(count)).chain(rest.iter().cloned()).collect())
         }
-        Factor::Step(..) => None,
+        Factor::Step(..) | Factor::Peer(_) => None,
     }
 }
 

@@ -72,6 +72,8 @@ impl Walk<'_> {
             }
             let count = match factor {
                 Factor::Axis(axis) => layout.mesh().size(*axis),
+                // Users do not write it.
+                Factor::Peer(peer) => layout.mesh().size(peer.axis),
                 Factor::Local(count) | Factor::Step(count, _) => *count,
                 Factor::Stream(steps) => steps.count(size),
                 Factor::Sizes(_, sizes) => {

@@ -202,6 +202,7 @@ fn move_of(moved: &Move<LocalId>) -> Move<BufferId> {
         target: buffer_of(moved.target),
         axes: moved.axes.clone(),
         group: moved.group,
+        path: moved.path,
         because: moved.because.clone(),
     }
 }

@@ -10,7 +10,7 @@
 use super::{Fetch, Parts};
 use crate::id::Id;
 use crate::instr::TensorType;
-use crate::layout::{DimCuts, IndexSet, Layout, Overlap, overlap};
+use crate::layout::{DimCuts, Factor, IndexSet, Layout, Overlap, overlap};
 use crate::mesh::{AxisId, Coords, DeviceId};
 
 /// A move from one layout to another at a step. What does not depend on who receives is worked out once.
@@ -21,7 +21,11 @@ pub struct Exchange<'a> {
     sizes: Vec<u64>,
     dims: Vec<SourceDim>,
     parts: Parts,
+    /// The axes along which parts are combined at once.
     reduced: Vec<AxisId>,
+    /// How many parts of the elements came in earlier steps, at least: where devices are at different steps,
+    /// one part comes a step.
+    earlier: u64,
 }
 
 /// All different pieces of one dim of the source.
@@ -38,18 +42,36 @@ type Sharing<'a> = (&'a Coords, Vec<Overlap>);
 impl<'a> Exchange<'a> {
     /// The move at the running steps.
     pub fn new(source: &'a TensorType, target: &'a TensorType, steps: &'a [u64]) -> Exchange<'a> {
+        Exchange::between((source, steps), (target, steps))
+    }
+
+    /// The move from what the source holds at some steps to what the target holds at others.
+    pub fn between(
+        (source, source_steps): (&'a TensorType, &[u64]),
+        (target, steps): (&'a TensorType, &'a [u64]),
+    ) -> Exchange<'a> {
         let sizes = source.sizes();
         let mesh = source.layout.mesh();
         let dims = (0..source.layout.ndim()).map(|dim| {
-            let cuts = DimCuts::new(&source.layout, dim, sizes[dim], steps);
+            let cuts = DimCuts::new(&source.layout, dim, sizes[dim], source_steps);
             let axes: Vec<AxisId> = cuts.axes().collect();
             let pieces = mesh.coords_over(&axes).zip(cuts.pieces().iter().cloned()).collect();
             SourceDim { axes, pieces }
         });
-        let dims = dims.collect();
-        let parts = Parts::new(&source.layout, &target.layout);
-        let reduced = parts.reduced.iter().map(|p| p.axis).collect();
-        Exchange { source, target, steps, sizes, dims, parts, reduced }
+        let dims: Vec<SourceDim> = dims.collect();
+        let mut parts = Parts::new(&source.layout, &target.layout);
+        parts.in_place.extend(own_steps(&source.layout, &target.layout));
+        let decided = |axis: &AxisId| dims.iter().any(|dim| dim.axes.contains(axis));
+        let (by_step, reduced): (Vec<AxisId>, Vec<AxisId>) =
+            parts.reduced.iter().map(|p| p.axis).partition(decided);
+        let step_of = |factor: &Factor| match factor {
+            Factor::Peer(peer) if by_step.contains(&peer.axis) => {
+                source_steps.get(peer.step.index()).copied().unwrap_or(0)
+            }
+            _ => 0,
+        };
+        let earlier = source.layout.cuts().iter().flatten().map(step_of).sum();
+        Exchange { source, target, steps, sizes, dims, parts, reduced, earlier }
     }
 
     /// What a device fetches; see [`fetches`](super::fetches).
@@ -76,14 +98,11 @@ impl<'a> Exchange<'a> {
         }
         let mut choice = vec![0; dims.len()];
         loop {
-            for ((dim, sharing), &chosen) in self.dims.iter().zip(&dims).zip(&choice) {
-                for &axis in &dim.axes {
-                    coords.set(axis, sharing[chosen].0.along(axis));
-                }
+            if self.stand_at(&dims, &choice, &mut coords) {
+                let runs: Vec<Vec<Overlap>> =
+                    dims.iter().zip(&choice).map(|(sharing, &chosen)| sharing[chosen].1.clone()).collect();
+                self.parts(&mut coords, &runs, &mut found);
             }
-            let runs: Vec<Vec<Overlap>> =
-                dims.iter().zip(&choice).map(|(sharing, &chosen)| sharing[chosen].1.clone()).collect();
-            self.parts(&mut coords, &runs, &mut found);
             // The next combination, the last dim fastest.
             let Some(dim) = (0..dims.len()).rev().find(|&dim| choice[dim] + 1 < dims[dim].len()) else {
                 return found;
@@ -91,6 +110,23 @@ impl<'a> Exchange<'a> {
             choice[dim] += 1;
             choice[dim + 1..].fill(0);
         }
+    }
+
+    /// Goes to the coordinates that hold the chosen piece of every dim. One axis may decide pieces of two
+    /// dims (a peer's and the device's own): nobody holds two that it decides differently.
+    fn stand_at(&self, dims: &[Vec<Sharing<'_>>], choice: &[usize], coords: &mut Coords) -> bool {
+        let mut decided: Vec<(AxisId, u64)> = Vec::new();
+        for ((dim, sharing), &chosen) in self.dims.iter().zip(dims).zip(choice) {
+            for &axis in &dim.axes {
+                let at = sharing[chosen].0.along(axis);
+                if decided.iter().any(|&(known, elsewhere)| known == axis && elsewhere != at) {
+                    return false;
+                }
+                decided.push((axis, at));
+                coords.set(axis, at);
+            }
+        }
+        true
     }
 
     /// The same elements from every coordinate along the reduced axes.
@@ -101,7 +137,7 @@ impl<'a> Exchange<'a> {
                 coords.set(axis, at.along(axis));
             }
             let from = mesh.device_at(mesh.place(coords));
-            found.push(Fetch { from, part: part as u64, runs: runs.to_vec() });
+            found.push(Fetch { from, part: self.earlier + part as u64, runs: runs.to_vec() });
         }
     }
 }
@@ -116,6 +152,18 @@ impl SourceDim {
         let pieces = pieces.map(|(at, piece)| (at, overlap(piece, wanted)));
         pieces.filter(|(_, runs)| !runs.is_empty()).collect()
     }
+}
+
+/// The axes along which a device is ahead in the source and not in the target: what a device made in its
+/// own order of steps, it puts into its own piece. Not where parts are combined: they go to whose they are.
+fn own_steps(source: &Layout, target: &Layout) -> Vec<AxisId> {
+    let ahead = |layout: &Layout| -> Vec<AxisId> {
+        let axes = layout.cuts().iter().flatten();
+        axes.filter(|factor| factor.axis().is_none()).filter_map(Factor::decided_by).collect()
+    };
+    let followed = ahead(target);
+    let stays = |axis: &AxisId| !followed.contains(axis) && source.partial().iter().all(|p| p.axis != *axis);
+    ahead(source).into_iter().filter(stays).collect()
 }
 
 /// Where a receiver stands in the source's mesh: at its own place, or at one that stands for it.

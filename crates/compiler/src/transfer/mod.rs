@@ -39,7 +39,8 @@ pub struct Fetch {
     /// Whose piece of the source.
     pub from: DeviceId,
     /// 0 overwrites the target's elements; every later part is combined with what is there, so the
-    /// order of the list is the order of the reduction.
+    /// order of the list is the order of the reduction. A step that brings one part of several begins with
+    /// a later one.
     pub part: u64,
     /// For each dim the runs that the source piece (`at_first`) and the target piece (`at_second`)
     /// share: the elements are their product.

@@ -23,7 +23,7 @@ pub use record::{Doing, Event, MoveRecord, Record, Recording};
 pub(crate) use record::{Log, Recorder};
 
 use crate::arena::Arenas;
-use crate::instantiate::{Copy, Kernel, Lane, LaneId, Operand, Part, Run, Task, Tasks, TurnId, Work};
+use crate::instantiate::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Run, Task, Tasks, TurnId, Work};
 use crate::kernels::{self, Input, Output, Scratch};
 use crate::meet::{Met, Tick};
 use shardweave_compiler::id::Id;
@@ -234,15 +234,21 @@ fn copy_pieces(arenas: &Arenas, device: DeviceId, copy: &Copy) {
         kernels::fill_identity(*combine, copy.dtype, arenas.write(device.index(), region.clone()));
     }
     for transfer in &copy.transfers {
-        transfer.runs.for_each(|run| match (copy.combine, &transfer.parts[..]) {
-            (Some(combine), [first, second, later @ ..]) => {
+        transfer.runs.for_each(|run| match (copy.combine, transfer.onto, &transfer.parts[..]) {
+            (Some(combine), Onto::Earlier, parts) => {
+                reduce_run(arenas, device, transfer.target, run, |at, whole| {
+                    let of = |part: &Part| read_part(arenas, part, at);
+                    parts.iter().for_each(|part| kernels::combine(combine, copy.dtype, whole, of(part)));
+                });
+            }
+            (Some(combine), Onto::Nothing, [first, second, later @ ..]) => {
                 reduce_run(arenas, device, transfer.target, run, |at, whole| {
                     let of = |part: &Part| read_part(arenas, part, at);
                     kernels::combine_two(combine, copy.dtype, whole, of(first), of(second));
                     later.iter().for_each(|part| kernels::combine(combine, copy.dtype, whole, of(part)));
                 });
             }
-            (_, parts) => {
+            (_, _, parts) => {
                 let target = transfer.target + run.target;
                 let part = read_part(arenas, &parts[0], run);
                 arenas.write(device.index(), target..target + run.bytes).copy_from_slice(part);

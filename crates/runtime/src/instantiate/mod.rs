@@ -21,7 +21,7 @@ mod unroll;
 pub(crate) use buffers::{Buffers, Held};
 pub(crate) use runs::{Run, Runs};
 pub use tasks::InstrId;
-pub(crate) use tasks::{Copy, Kernel, Lane, LaneId, Operand, Part, Task, Tasks, TurnId, Work};
+pub(crate) use tasks::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Task, Tasks, TurnId, Work};
 pub(crate) use unroll::instantiate;
 
 use std::fmt;

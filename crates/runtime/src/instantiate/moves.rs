@@ -12,7 +12,7 @@
 
 use super::buffers::{Buffers, Held, check_steps};
 use super::slices;
-use super::tasks::{Copy, Part, Transfer};
+use super::tasks::{Copy, Onto, Part, Transfer};
 use super::{InstantiateError, runs::Runs};
 use shardweave_compiler::dtype::{Combine, DType};
 use shardweave_compiler::host::{At, BufferId};
@@ -70,12 +70,14 @@ impl MovePieces {
         check_steps(&source.layout, at)?;
         check_steps(&target.layout, at)?;
         let all = || (0..devices).map(DeviceId::new);
-        let pieces =
-            |buffer| all().map(|device| buffers.held(buffer, device, at)).collect::<Result<Vec<_>, _>>();
-        let exchange = Exchange::new(source, target, at.steps());
+        let pieces = |buffer, at: &At| {
+            all().map(|device| buffers.held(buffer, device, at)).collect::<Result<Vec<_>, _>>()
+        };
+        let (from, before) = at.source_of(mv, &target.layout);
+        let exchange = Exchange::between((buffers.ty(from)?, before.steps()), (target, at.steps()));
         Ok(MovePieces {
-            sources: pieces(mv.source)?,
-            targets: pieces(mv.target)?,
+            sources: pieces(from, &before)?,
+            targets: pieces(mv.target, at)?,
             fetches: all().map(|device| exchange.fetches(device)).collect(),
             fills: all().map(|device| identity_of(source, target, device)).collect(),
             combine: combine_of(source, target)?,
@@ -94,7 +96,8 @@ impl MovePieces {
         while let Some(first) = fetches.next() {
             // All parts of the same elements follow each other.
             let mut parts = vec![self.part(first, device, target)?];
-            while let Some(later) = fetches.next_if(|fetch| fetch.part > 0) {
+            let onto = if first.part == 0 { Onto::Nothing } else { Onto::Earlier };
+            while let Some(later) = fetches.next_if(|fetch| fetch.part > first.part) {
                 if later.runs != first.runs || self.combine.is_none() {
                     let reason = format!("device {device} combines parts that do not belong together");
                     return Err(InstantiateError::Broken(reason));
@@ -102,7 +105,7 @@ impl MovePieces {
                 parts.push(self.part(later, device, target)?);
             }
             let runs = self.runs(first, device, target)?;
-            transfers.push(Transfer { parts: parts.into(), target: target.piece.region.start, runs });
+            transfers.push(Transfer { parts: parts.into(), onto, target: target.piece.region.start, runs });
         }
         let nothing = transfers.is_empty() && fill.is_none();
         let copy = Copy { dtype: self.dtype, fill, combine: self.combine, transfers: transfers.into() };

@@ -14,7 +14,7 @@
 
 use super::moves::Phase;
 use super::runs::Runs;
-use super::tasks::{Copy, Part, Transfer};
+use super::tasks::{Copy, Onto, Part, Transfer};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::ops::Range;
@@ -62,7 +62,7 @@ pub(super) fn by_slices(direct: Phase) -> Vec<Phase> {
 
 /// The group that a device reduces over, if it takes one thing from several members.
 fn group(copy: &Copy) -> Option<Group> {
-    let [Transfer { parts, target, runs }] = &copy.transfers[..] else {
+    let [Transfer { parts, target, runs, onto: Onto::Nothing }] = &copy.transfers[..] else {
         return None;
     };
     let members: Vec<DeviceId> = parts.iter().map(|part| part.from).collect();
@@ -78,8 +78,8 @@ fn slices(bytes: usize, element: usize, members: usize) -> Vec<Range<usize>> {
 
 /// The device's own slice from every member.
 fn reduce_slice(copy: &Copy, slice: &Range<usize>) -> Option<Copy> {
-    let Transfer { parts, target, runs } = &copy.transfers[0];
-    let transfer = Transfer { parts: parts.clone(), target: *target, runs: runs.slice(slice) };
+    let Transfer { parts, target, runs, onto } = &copy.transfers[0];
+    let transfer = Transfer { parts: parts.clone(), onto: *onto, target: *target, runs: runs.slice(slice) };
     (!slice.is_empty()).then(|| Copy { transfers: [transfer].into(), fill: None, ..*copy })
 }
 
@@ -91,6 +91,7 @@ fn gather_slices(copy: &Copy, group: &Group, place: usize, slices: &[Range<usize
     let others = others.filter(|&(member, (_, slice))| member != place && !slice.is_empty());
     let transfers: Vec<Transfer> = others
         .map(|(_, (&from, slice))| Transfer {
+            onto: Onto::Nothing,
             parts: [Part { from, source: target }].into(),
             target,
             runs: group.runs.slice(slice).taken_from_target(),

@@ -165,10 +165,21 @@ pub struct Copy {
 pub struct Transfer {
     /// The parts, in the order in which they are combined. There is at least one.
     pub parts: Box<[Part]>,
+    /// What they meet in the target.
+    pub onto: Onto,
     /// Where the target piece starts in the arena of the device.
     pub target: usize,
     /// Which bytes of each source piece go to which bytes of the target piece.
     pub runs: Runs,
+}
+
+/// What parts do to what a target holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Onto {
+    /// The first replaces it.
+    Nothing,
+    /// All are combined with it: parts of the same elements came before.
+    Earlier,
 }
 
 /// A source piece.

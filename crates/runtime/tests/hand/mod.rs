@@ -6,7 +6,7 @@ use shardweave_compiler::host::{
     Action, Buffer, BufferId, EventId, HostInstr, HostLoop, HostProgram, Role, StreamId, Verified,
 };
 use shardweave_compiler::id::{Id, Table};
-use shardweave_compiler::instr::{Arg, Compute, Move, TensorType};
+use shardweave_compiler::instr::{Arg, Compute, Move, Path, TensorType};
 use shardweave_compiler::layout::{IndexSet, LayoutScope, Lookup, StepId, Writer, parse_layout, volume};
 use shardweave_compiler::mesh::Mesh;
 use shardweave_compiler::op::{Op, space};
@@ -139,7 +139,7 @@ impl Hand {
         let ty = |buffer| &self.program.buffers[buffer].ty;
         let Traffic { kind, axes, group, .. } = Traffic::of(ty(source), ty(target));
         let because = kind.communicates().then(|| "asked".into());
-        Action::Move(Move { kind, source, target, axes, group, because })
+        Action::Move(Move { kind, source, target, axes, group, path: Path::Direct, because })
     }
 
     /// Computes, the space laid out as the text says.

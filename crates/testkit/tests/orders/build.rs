@@ -51,7 +51,7 @@ impl Machine {
         build.at = At::outside();
         for (id, _) in program.buffers.iter().filter(|(_, buffer)| buffer.role.is_given()) {
             for (device, memory) in memory.iter_mut().enumerate() {
-                if let Some(piece) = build.piece(id, device)? {
+                if let Some(piece) = build.piece(id, device, &At::outside())? {
                     piece.write(memory, digest(("given", id.index(), device)));
                 }
             }
@@ -59,7 +59,7 @@ impl Machine {
         let mut outputs = Vec::new();
         for (_, id) in &program.outputs {
             for device in 0..devices {
-                outputs.extend(build.piece(*id, device)?.map(|piece| (device, piece)));
+                outputs.extend(build.piece(*id, device, &At::outside())?.map(|piece| (device, piece)));
             }
         }
         Ok(Machine::of(build.lanes, build.turns, memory, outputs))
@@ -108,8 +108,8 @@ impl Build<'_> {
             Action::Alloc(id) | Action::Free(id) => self.spoil(*id, stream),
             Action::Compute(compute) => self.compute(compute, stream),
             Action::Move(moved) => {
-                let piece = |id, device| self.piece(id, device);
-                let rounds = rounds(self.program, moved, &self.steps(), &piece)?;
+                let piece = |id, device, at: &At| self.piece(id, device, at);
+                let rounds = rounds(self.program, moved, &self.at, &piece)?;
                 self.meet(stream, rounds);
                 Ok(())
             }
@@ -136,16 +136,9 @@ impl Build<'_> {
         }
     }
 
-    /// By step id the running steps. Programs that the verifier refuses name steps that do not run.
-    fn steps(&self) -> Vec<u64> {
-        let mut steps = self.at.steps().to_vec();
-        steps.resize(steps.len().max(4), 0);
-        steps
-    }
-
     /// Where the slot of a buffer at this step starts.
-    fn slot_start(&self, buffer: &Buffer) -> u64 {
-        buffer.offset + self.at.slot(buffer.slots) * buffer.bytes
+    fn slot_start(buffer: &Buffer, at: &At) -> u64 {
+        buffer.offset + at.slot(buffer.slots) * buffer.bytes
     }
 
     fn buffer(&self, id: BufferId) -> Result<&Buffer, String> {
@@ -159,7 +152,7 @@ impl Build<'_> {
 
     fn spoil(&mut self, id: BufferId, stream: StreamId) -> Result<(), String> {
         let buffer = self.buffer(id)?;
-        let start = self.slot_start(buffer);
+        let start = Self::slot_start(buffer, &self.at);
         let cells = (start / self.cell) as usize..((start + buffer.bytes) / self.cell) as usize;
         let mesh = buffer.ty.layout.mesh().clone();
         for device in self.devices().filter(|&device| mesh.place_of(DeviceId::new(device)).is_some()) {
@@ -168,9 +161,9 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn piece(&self, id: BufferId, device: usize) -> Result<Option<Piece>, String> {
+    fn piece(&self, id: BufferId, device: usize, at: &At) -> Result<Option<Piece>, String> {
         let buffer = self.buffer(id)?;
-        let held = buffer.ty.layout.piece_at_step(&buffer.ty.sizes(), DeviceId::new(device), &self.steps());
+        let held = buffer.ty.layout.piece_at_step(&buffer.ty.sizes(), DeviceId::new(device), at.steps());
         let Some(held) = held else { return Ok(None) };
         let (elements, size) = (volume(&held), buffer.ty.dtype.size());
         if elements.checked_mul(size).is_none_or(|bytes| bytes > buffer.bytes) {
@@ -178,7 +171,7 @@ impl Build<'_> {
         }
         Ok(Some(Piece {
             buffer: id,
-            start: (self.slot_start(buffer) / self.cell) as usize,
+            start: (Self::slot_start(buffer, at) / self.cell) as usize,
             elements: elements as usize,
             width: (size / self.cell) as usize,
         }))
@@ -193,15 +186,15 @@ impl Build<'_> {
         let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
         for device in self.devices() {
             // Which part of the work it is, not at which step: a step that picks nothing repeats the work.
-            let part = compute.over.piece_at_step(&sizes, DeviceId::new(device), &self.steps());
+            let part = compute.over.piece_at_step(&sizes, DeviceId::new(device), self.at.steps());
             let Some(part) = part else { continue };
             let mut pieces = Vec::new();
             for &id in &operands {
-                pieces.extend(self.piece(id, device)?);
+                pieces.extend(self.piece(id, device, &self.at)?);
             }
             let what = digest((compute.to_string(), format!("{part:?}"), device));
             self.push(device, stream, Work::Read(pieces, what));
-            if let Some(piece) = self.piece(compute.result, device)? {
+            if let Some(piece) = self.piece(compute.result, device, &self.at)? {
                 self.push(device, stream, Work::Write(piece));
             }
         }

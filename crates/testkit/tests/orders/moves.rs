@@ -1,12 +1,12 @@
 //! What every device takes in a move, element by element and round by round.
 
 use super::machine::Piece;
-use shardweave_compiler::host::{BufferId, HostProgram};
+use shardweave_compiler::host::{At, BufferId, HostProgram};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Kind, Move, TensorType};
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::mesh::DeviceId;
-use shardweave_compiler::transfer::{Fetch, fetches, identity_of};
+use shardweave_compiler::transfer::{Exchange, Fetch, identity_of};
 use std::ops::Range;
 
 /// One element that a device takes.
@@ -50,27 +50,36 @@ type Pairs = Vec<(usize, usize)>;
 /// A move at some steps of its loops.
 struct Walk<'a> {
     moved: &'a Move<BufferId>,
+    /// Where the elements come from: what is passed on, from the step before.
+    from: BufferId,
+    before: &'a At,
+    at: &'a At,
     types: [&'a TensorType; 2],
-    steps: &'a [u64],
-    piece: &'a dyn Fn(BufferId, usize) -> Result<Option<Piece>, String>,
+    piece: HeldAt<'a>,
 }
+
+/// Tells where a device holds a buffer at some steps.
+type HeldAt<'a> = &'a dyn Fn(BufferId, usize, &At) -> Result<Option<Piece>, String>;
 
 /// The rounds of a move; `piece` tells where a device holds a buffer.
 pub fn rounds(
     program: &HostProgram,
     moved: &Move<BufferId>,
-    steps: &[u64],
-    piece: &dyn Fn(BufferId, usize) -> Result<Option<Piece>, String>,
+    at: &At,
+    piece: HeldAt<'_>,
 ) -> Result<Vec<Round>, String> {
     // Whatever stands in an unverified program, nothing is asked of buffers that are not there.
     for id in [moved.source, moved.target] {
-        piece(id, 0)?;
+        piece(id, 0, at)?;
     }
-    let types = [moved.source, moved.target].map(|id| &program.buffers[id].ty);
-    let walk = Walk { moved, types, steps, piece };
+    let target = &program.buffers[moved.target].ty;
+    let (from, before) = at.source_of(moved, &target.layout);
+    let types = [&program.buffers[from].ty, target];
+    let walk = Walk { moved, from, before: &before, at, types, piece };
     let devices = 0..program.devices as usize;
+    let exchange = Exchange::between((types[0], before.steps()), (types[1], at.steps()));
     let fetched: Vec<Vec<Fetch>> =
-        devices.clone().map(|device| fetches(types[0], types[1], DeviceId::new(device), steps)).collect();
+        devices.clone().map(|device| exchange.fetches(DeviceId::new(device))).collect();
     let slices: Vec<Option<Slices>> = devices.clone().map(|device| walk.slices(&fetched, device)).collect();
     let mut rounds = vec![Round::new(), Round::new()];
     for device in devices {
@@ -95,15 +104,16 @@ struct Slices {
 }
 
 impl Walk<'_> {
-    fn extents(&self, ty: &TensorType, device: usize) -> Vec<usize> {
-        let piece = ty.layout.piece_at_step(&ty.sizes(), DeviceId::new(device), self.steps);
+    fn extents(ty: &TensorType, device: usize, at: &At) -> Vec<usize> {
+        let piece = ty.layout.piece_at_step(&ty.sizes(), DeviceId::new(device), at.steps());
         piece.unwrap_or_default().iter().map(|set| IndexSet::count(set) as usize).collect()
     }
 
     /// The elements of a fetch, in row-major order.
     fn pairs(&self, fetch: &Fetch, device: usize) -> Pairs {
         let [source, target] = self.types;
-        let (from, to) = (self.extents(source, fetch.from.index()), self.extents(target, device));
+        let (from, to) =
+            (Self::extents(source, fetch.from.index(), self.before), Self::extents(target, device, self.at));
         let mut pairs = vec![(0, 0)];
         for (dim, runs) in fetch.runs.iter().enumerate() {
             let of_run = |run: &shardweave_compiler::layout::Overlap| {
@@ -120,13 +130,14 @@ impl Walk<'_> {
         pairs
     }
 
-    fn held(&self, id: BufferId, device: usize) -> Result<Piece, String> {
-        (self.piece)(id, device)?.ok_or_else(|| format!("device{device} holds nothing of {id}"))
+    fn held(&self, id: BufferId, device: usize, at: &At) -> Result<Piece, String> {
+        (self.piece)(id, device, at)?.ok_or_else(|| format!("device{device} holds nothing of {id}"))
     }
 
     fn taken(&self, fetch: &Fetch, device: usize, pairs: &[(usize, usize)]) -> Result<Vec<Take>, String> {
         let from = fetch.from.index();
-        let (source, to) = (self.held(self.moved.source, from)?, self.held(self.moved.target, device)?);
+        let (source, to) =
+            (self.held(self.from, from, self.before)?, self.held(self.moved.target, device, self.at)?);
         let how = if fetch.part == 0 { How::Put } else { How::Combine };
         let take = |&(element, at): &(usize, usize)| Take {
             from: Owner { device: from, piece: source.clone(), element },
@@ -140,7 +151,7 @@ impl Walk<'_> {
     /// Everything at once, straight from those who have it.
     fn direct(&self, fetched: &[Fetch], device: usize) -> Result<Taken, String> {
         let identity = identity_of(self.types[0], self.types[1], DeviceId::new(device));
-        let fill = identity.map(|_| self.held(self.moved.target, device)).transpose()?;
+        let fill = identity.map(|_| self.held(self.moved.target, device, self.at)).transpose()?;
         let mut takes = Vec::new();
         for fetch in fetched {
             takes.extend(self.taken(fetch, device, &self.pairs(fetch, device))?);
@@ -184,10 +195,10 @@ impl Walk<'_> {
             let pairs = self.pairs(fetch, device);
             reduced.takes.extend(self.taken(fetch, device, &pairs[own.slices[own.place].clone()])?);
         }
-        let to = self.held(self.moved.target, device)?;
+        let to = self.held(self.moved.target, device, self.at)?;
         let pairs = self.pairs(&fetched[0], device);
         for (&member, slice) in own.members.iter().zip(&own.slices).filter(|(member, _)| **member != device) {
-            let piece = self.held(self.moved.target, member)?;
+            let piece = self.held(self.moved.target, member, self.at)?;
             gathered.takes.extend(pairs[slice.clone()].iter().map(|&(_, at)| Take {
                 from: Owner { device: member, piece: piece.clone(), element: at },
                 to: to.clone(),

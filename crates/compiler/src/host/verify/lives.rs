@@ -11,11 +11,11 @@
 use super::occupants::Occupants;
 use super::order::{Order, Stamp};
 use crate::host::{Action, At, Buffer, BufferId, Enqueued, HostProgram, Role, StreamId};
-use crate::id::Table;
-use crate::instr::verify::{added_axes, groups_meet};
+use crate::id::{Id, Table};
+use crate::instr::verify::{added_axes, axes_of_own_steps, groups_meet};
 use crate::instr::{Arg, Compute, Fault, Move, TensorType};
-use crate::layout::{IndexSet, Region, box_intersection, is_empty_box};
-use crate::mesh::DeviceId;
+use crate::layout::{Factor, IndexSet, Layout, Peer, Region, Whose, box_intersection, is_empty_box};
+use crate::mesh::{AxisId, DeviceId};
 use std::ops::Range;
 
 /// What an action does to elements.
@@ -51,9 +51,29 @@ struct Slot<'a> {
     freed: Option<Stamp>,
 }
 
+/// Whose pieces are looked at.
+#[derive(Clone, Copy)]
+pub(super) enum Whom {
+    /// All devices together.
+    All,
+    /// One device.
+    Device(DeviceId),
+}
+
+impl Whom {
+    /// The elements of a value that are held at some steps; `None` if the device is not in its mesh.
+    fn held(self, ty: &TensorType, at: &At) -> Option<Vec<IndexSet>> {
+        match self {
+            Whom::All => Some(ty.layout.reach(&ty.sizes(), at.ranges())),
+            Whom::Device(device) => ty.layout.piece_at_step(&ty.sizes(), device, at.steps()),
+        }
+    }
+}
+
 /// All buffers at one moment of the walk.
 pub(super) struct Lives<'a> {
     program: &'a HostProgram,
+    whom: Whom,
     order: Order,
     /// For each buffer its slots.
     slots: Table<BufferId, Vec<Slot<'a>>>,
@@ -64,13 +84,13 @@ pub(super) struct Lives<'a> {
 
 impl<'a> Lives<'a> {
     /// Before the first action: arguments, constants and state are there.
-    pub fn new(program: &'a HostProgram) -> Result<Lives<'a>, Fault> {
+    pub fn new(program: &'a HostProgram, whom: Whom) -> Result<Lives<'a>, Fault> {
         let is_given = |id: BufferId| program.buffers[id].role.is_given();
         let slots = program.buffers.iter().map(|(id, buffer)| {
             let mut slots: Vec<Slot<'a>> = (0..buffer.slots).map(|_| Slot::default()).collect();
             if is_given(id) {
                 let mut written = Region::new();
-                written.add(buffer.ty.layout.reach(&buffer.ty.sizes(), &[]));
+                whom.held(&buffer.ty, &At::outside()).into_iter().for_each(|held| written.add(held));
                 let alive = Some(Life { born: Order::start(), written, accesses: Vec::new() });
                 slots = vec![Slot { alive, freed: None }];
             }
@@ -86,7 +106,7 @@ impl<'a> Lives<'a> {
         }
         let order = Order::new(program.streams);
         let moves = (0..program.streams).map(|_| Vec::new()).collect();
-        Ok(Lives { program, order, slots, occupants, moves })
+        Ok(Lives { program, whom, order, slots, occupants, moves })
     }
 
     /// The next action.
@@ -120,7 +140,7 @@ impl<'a> Lives<'a> {
         }
         for (name, id) in &self.program.outputs {
             let ty = &self.program.buffers[*id].ty;
-            let whole = ty.layout.reach(&ty.sizes(), &[]);
+            let Some(whole) = self.whom.held(ty, &At::outside()) else { continue };
             let life = self.slots[*id].iter().find_map(|slot| slot.alive.as_ref());
             let life =
                 life.ok_or_else(|| Fault::new(format!("output `{name}` is {id}, which is never allocated")))?;
@@ -209,7 +229,7 @@ impl<'a> Lives<'a> {
         });
         for (id, kind) in operands.chain([(compute.result, Use::Write)]) {
             let ty = &self.program.buffers[id].ty;
-            let elements = ty.layout.reach(&ty.sizes(), at.ranges());
+            let Some(elements) = self.whom.held(ty, at) else { continue };
             let written = if kind == Use::Write { elements.clone() } else { Vec::new() };
             self.access(id, Access { kind, stamp, action, elements }, written, at)?;
         }
@@ -223,17 +243,45 @@ impl<'a> Lives<'a> {
         action: &'a Action,
         at: &At,
     ) -> Result<(), Fault> {
-        let [source, target] = [moved.source, moved.target].map(|id| &self.program.buffers[id].ty);
-        let sizes = source.sizes();
-        let whole = target.layout.reach(&sizes, at.ranges());
-        let both = box_intersection(&source.layout.reach(&sizes, at.ranges()), &whole);
-        // Where an axis becomes partial, all but its first devices fill their piece with the identity.
-        let filled = !added_axes(&source.layout, &target.layout).is_empty();
-        let touched = if filled { whole } else { both.clone() };
+        let target = &self.program.buffers[moved.target].ty;
+        let (from, before) = at.source_of(moved, &target.layout);
+        let source = &self.program.buffers[from].ty;
+        let (own, own_target) = (self.whom.held(source, &before), self.whom.held(target, at));
         let access = |kind, elements| Access { kind, stamp, action, elements };
-        self.access(moved.source, access(Use::Read, both.clone()), Vec::new(), at)?;
-        self.access(moved.target, access(Use::Write, touched), both, at)?;
+        if let Some(own) = &own {
+            let wanted = target.layout.reach(&target.sizes(), at.ranges());
+            let read = box_intersection(own, &wanted);
+            self.access(from, access(Use::Read, read), Vec::new(), &before)?;
+        }
+        if let Some(own_target) = own_target {
+            // What a device made in its own order of steps, it alone has.
+            let alone = !axes_of_own_steps(&source.layout, &target.layout).is_empty();
+            let given = match own.filter(|_| alone) {
+                Some(own) => own,
+                None => source.layout.reach(&source.sizes(), before.ranges()),
+            };
+            let given = box_intersection(&given, &own_target);
+            // Where an axis becomes partial, all but its first devices fill their piece with the identity.
+            let filled = !added_axes(&source.layout, &target.layout).is_empty();
+            let touched = if filled { own_target } else { given.clone() };
+            // A part that comes after others is combined with what they left.
+            if !combined_by_step(&source.layout, &before).is_empty() {
+                self.must_be_written(moved.target, &given, at)?;
+            }
+            self.access(moved.target, access(Use::Write, touched), given, at)?;
+        }
         if moved.kind.communicates() { self.meet(moved, stamp, action) } else { Ok(()) }
+    }
+
+    /// What is written later on is combined with what is there.
+    fn must_be_written(&mut self, id: BufferId, elements: &[IndexSet], at: &At) -> Result<(), Fault> {
+        let missing = self.slot(id, at).alive.as_ref().and_then(|life| life.written.missing(elements));
+        let ty = &self.program.buffers[id].ty;
+        missing.map_or(Ok(()), |missing| {
+            let reason =
+                format!("a part is combined with {} of {id}, which is not written", name_box(ty, &missing));
+            Err(Fault::new(reason).on(holder(ty, &missing, at.ranges())))
+        })
     }
 
     /// Compares an access with those before it, and keeps it; `written` are elements that it gives.
@@ -340,6 +388,19 @@ impl<'a> Lives<'a> {
         let [a, b] = [a, b].map(|id| self.program.buffers[id].ty.layout.mesh());
         a.devices().find(|&device| b.place_of(device).is_some())
     }
+}
+
+/// The axes along which one part of several comes a step, if this is not the first.
+fn combined_by_step(source: &Layout, at: &At) -> Vec<AxisId> {
+    let later = |factor: &Factor| match factor {
+        Factor::Peer(Peer { axis, whose: Whose::Ahead, step, .. }) => {
+            let partial = source.partial().iter().any(|p| p.axis == *axis);
+            let later = at.ranges().get(step.index()).is_some_and(|range| range.start > 0);
+            (partial && later).then_some(*axis)
+        }
+        _ => None,
+    };
+    source.cuts().iter().flatten().filter_map(later).collect()
 }
 
 /// A device that holds some of the elements.

@@ -21,6 +21,11 @@
 //! * *Bytes.* A buffer has one place on all devices, large enough for the largest piece. Two buffers
 //!   share bytes if their places overlap and some device is in both meshes.
 //!
+//! Where devices go through the steps in different orders ([`Whose::Ahead`](crate::layout::Whose::Ahead)),
+//! what all hold at a step says nothing of one of them, so the program is walked once more for single
+//! devices with their own pieces: the first two, the middle one and the last along each such axis. All
+//! others do the same with other blocks.
+//!
 //! What does depend on the device (a copy that would need foreign elements, operands that are not
 //! projections) is compared coordinate by coordinate, along the axes that matter.
 //!
@@ -43,13 +48,43 @@ mod shape;
 
 use super::{HostProgram, Walk, enqueue};
 use crate::instr::Fault;
+use crate::layout::{Factor, Peer, Whose};
+use crate::mesh::DeviceId;
+use lives::{Lives, Whom};
+use std::collections::BTreeSet;
 
 /// Proves the invariants of the host form, or tells where they break.
 pub fn verify(program: &HostProgram) -> Result<(), Fault> {
     shape::check(program)?;
-    let mut lives = lives::Lives::new(program)?;
-    enqueue(&program.body, Walk::Ends, &mut |enqueued| {
+    walk(program, Whom::All)?;
+    walked_alone(program).into_iter().try_for_each(|device| walk(program, Whom::Device(device)))
+}
+
+fn walk(program: &HostProgram, whom: Whom) -> Result<(), Fault> {
+    let mut lives = Lives::new(program, whom)?;
+    let how = match whom {
+        Whom::All => Walk::Ends,
+        Whom::Device(_) => Walk::Every,
+    };
+    enqueue(&program.body, how, &mut |enqueued| {
         lives.run(enqueued).map_err(|fault| fault.at(format!("{}: {}", enqueued.stream, enqueued.action)))
     })?;
     lives.end()
+}
+
+/// The devices whose own pieces are looked at: along each axis on which devices are ahead of each other.
+fn walked_alone(program: &HostProgram) -> BTreeSet<DeviceId> {
+    let mut devices = BTreeSet::new();
+    for layout in program.buffers.values().map(|buffer| &buffer.ty.layout) {
+        for factor in layout.cuts().iter().flatten() {
+            let Factor::Peer(Peer { axis, whose: Whose::Ahead, .. }) = factor else { continue };
+            let (mesh, length) = (layout.mesh(), layout.mesh().size(*axis));
+            let mut coords = mesh.coords(0);
+            for place in [0, 1, length / 2, length.saturating_sub(1)] {
+                coords.set(*axis, place.min(length.saturating_sub(1)));
+                devices.insert(mesh.device_at(mesh.place(&coords)));
+            }
+        }
+    }
+    devices
 }

@@ -12,11 +12,11 @@ mod moves;
 mod projection;
 
 pub(crate) use compute::check_compute;
-pub(crate) use moves::{added_axes, check_move, groups_meet};
+pub(crate) use moves::{added_axes, axes_of_own_steps, check_move, groups_meet};
 
 use super::{Fault, TensorType};
 use crate::id::Id;
-use crate::layout::{Factor, Layout, StepId, Steps};
+use crate::layout::{Cuts, Factor, Layout, Peer, StepId, Steps};
 use crate::mesh::Mesh;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,6 +88,7 @@ pub(crate) fn check_layout(layout: &Layout, ndim: usize, counters: &Counters) ->
                 return Err(Fault::new("a dim is cut into 0 blocks"));
             }
             Factor::Local(_) | Factor::Stream(_) => {}
+            Factor::Peer(peer) => check_peer(layout, peer, counters)?,
             Factor::Step(count, step) => match counters.iter().find(|(id, _)| id == step) {
                 None => return Err(Fault::new(format!("{step} is not the counter of a loop around it"))),
                 Some((_, steps)) if steps > count => {
@@ -98,6 +99,28 @@ pub(crate) fn check_layout(layout: &Layout, ndim: usize, counters: &Counters) ->
         }
     }
     Ok(())
+}
+
+/// A peer is picked by the counter of a loop around, from as many as the axis is long.
+fn check_peer(layout: &Layout, peer: &Peer, counters: &Counters) -> Result<(), Fault> {
+    let Peer { axis, sizes, step, .. } = peer;
+    let places = layout.mesh().size(*axis);
+    if let Some(sizes) = sizes {
+        let last = |cuts: &Cuts| cuts.last() == Some(&Factor::Peer(peer.clone()));
+        if places != sizes.len() as u64 {
+            return Err(Fault::new(format!("{} given pieces for an axis of {places}", sizes.len())));
+        }
+        if !layout.cuts().iter().any(last) {
+            return Err(Fault::new("a peer's given piece is cut further"));
+        }
+    }
+    match counters.iter().find(|(id, _)| id == step) {
+        None => Err(Fault::new(format!("{step} is not the counter of a loop around it"))),
+        Some((_, steps)) if *steps > places => {
+            Err(Fault::new(format!("{step} runs {steps} steps over an axis of {places}")))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// Steps at which layouts are compared: for each counter that some factor uses the first two and the

@@ -3,7 +3,7 @@
 use super::{Counters, sampled_steps};
 use crate::dtype::Combine;
 use crate::instr::{Fault, Kind, Move, TensorType};
-use crate::layout::{DimCuts, IndexSet, Layout, Partial};
+use crate::layout::{DimCuts, Factor, IndexSet, Layout, Partial, Whose};
 use crate::mesh::{AxisId, Coords, DeviceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -70,6 +70,21 @@ fn axes_in_place(source: &Layout, target: &Layout) -> Vec<AxisId> {
     added.filter(|&axis| source.cuts_by(axis).is_some()).collect()
 }
 
+/// The axes along which every device puts what it holds into its own piece: it is ahead of the others in the
+/// source, the target does not follow, and the axis has no parts to be combined.
+pub(crate) fn axes_of_own_steps(source: &Layout, target: &Layout) -> Vec<AxisId> {
+    let ahead = |layout: &Layout| -> Vec<AxisId> {
+        let axis = |factor: &Factor| match factor {
+            Factor::Peer(peer) if peer.whose == Whose::Ahead => Some(peer.axis),
+            _ => None,
+        };
+        layout.cuts().iter().flatten().filter_map(axis).collect()
+    };
+    let followed = ahead(target);
+    let partial = |axis: &AxisId| source.partial().iter().any(|p| p.axis == *axis);
+    ahead(source).into_iter().filter(|axis| !followed.contains(axis) && !partial(axis)).collect()
+}
+
 fn check_reduction<V>(moved: &Move<V>, source: &Layout, reduced: &[AxisId]) -> Result<(), Fault> {
     let name = moved.kind.name();
     match (moved.kind, reduced.first()) {
@@ -132,7 +147,8 @@ fn check_copy(source: &TensorType, target: &TensorType, counters: &Counters) -> 
     if same_grid && (0..sizes.len()).all(|dim| cuts_finer(from, to, dim, sizes[dim])) {
         return Ok(());
     }
-    let in_place = axes_in_place(from, to);
+    let mut in_place = axes_in_place(from, to);
+    in_place.extend(axes_of_own_steps(from, to));
     let factors = from.cuts().iter().chain(to.cuts()).flatten();
     for steps in sampled_steps(factors, counters) {
         let ranges: Vec<Range<u64>> = steps.iter().map(|&step| step..step + 1).collect();

@@ -73,7 +73,7 @@ impl Over<'_> {
         }
         let cuts: Vec<Cuts> = group.iter().map(|&id| self.cuts(id)).collect();
         let factors = || cuts.iter().flatten().chain(&ty.layout.cuts()[dim]);
-        let mut axes: Vec<AxisId> = factors().filter_map(Factor::axis).collect();
+        let mut axes: Vec<AxisId> = factors().filter_map(Factor::decided_by).collect();
         axes.sort_unstable();
         axes.dedup();
         sampled_steps(factors(), self.counters).iter().find_map(|steps| {

@@ -10,7 +10,7 @@
 
 use super::{COMMUNICATION, COMPUTE};
 use crate::host::{Action, BufferId, HostInstr, HostLoop, StreamId};
-use crate::instr::{Arg, MOST_PIPELINED};
+use crate::instr::{Arg, MOST_PIPELINED, Path};
 use crate::placement::Overlap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,9 +52,10 @@ pub(super) fn in_stages(steps: &HostLoop) -> Option<Staged> {
     if last == 0 || carries(&actors, &own) {
         return None;
     }
-    let lives = uses(&actors, &own);
-    let slots = lives.iter().map(|(&id, &(first, last))| {
-        let under_way = actors[last].stage - actors[first].stage;
+    let lives = lives(&actors, &own);
+    let last = lives.values().map(|life| life.end.stage).max().unwrap_or(0).max(last);
+    let slots = lives.iter().map(|(&id, life)| {
+        let under_way = life.end.stage - actors[life.first].stage;
         (id, (under_way as u64 + 1).min(steps.step_count()))
     });
     let pipeline = HostLoop { stages: staged(&actors, &lives, last), ..steps.clone() };
@@ -109,8 +110,21 @@ fn carries(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> bool {
     })
 }
 
-/// For each buffer of the loop the first and the last action that use it, stage after stage.
-type Uses = BTreeMap<BufferId, (usize, usize)>;
+/// From where to where a buffer of the loop lives.
+struct Life {
+    /// The first action that uses it, stage after stage.
+    first: usize,
+    end: End,
+}
+
+/// Where a buffer is freed: after its last use, or, if other devices may still take from it what it passes
+/// on, in the stage after, when they have.
+struct End {
+    /// After this action; none if at the end of the stage.
+    after: Option<usize>,
+    stage: usize,
+    stream: StreamId,
+}
 
 fn by_stage(actors: &[Actor<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..actors.len()).collect();
@@ -118,27 +132,40 @@ fn by_stage(actors: &[Actor<'_>]) -> Vec<usize> {
     order
 }
 
-fn uses(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> Uses {
-    let mut uses = Uses::new();
-    for at in by_stage(actors) {
-        for &id in own.iter().filter(|&&id| touches(actors[at].action, id)) {
-            uses.entry(id).and_modify(|(_, last)| *last = at).or_insert((at, at));
-        }
-    }
-    uses
+fn lives(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> BTreeMap<BufferId, Life> {
+    let order = by_stage(actors);
+    let life = |id: BufferId| {
+        let mut uses = order.iter().copied().filter(|&at| touches(actors[at].action, id));
+        let first = uses.next()?;
+        let last = uses.next_back().unwrap_or(first);
+        let passes_on = |actor: &&Actor<'_>| match actor.action {
+            Action::Move(moved) => moved.path == Path::PassedOn && moved.target == id,
+            _ => false,
+        };
+        let end = match actors.iter().find(passes_on) {
+            None => End { after: Some(last), stage: actors[last].stage, stream: actors[last].stream },
+            Some(by) => {
+                End { after: None, stage: actors[last].stage.max(by.stage + 1), stream: COMMUNICATION }
+            }
+        };
+        Some((id, Life { first, end }))
+    };
+    own.iter().filter_map(|&id| life(id)).collect()
 }
 
 /// The actions stage after stage, each buffer allocated before its first use and freed after its last.
-fn staged(actors: &[Actor<'_>], uses: &Uses, last: usize) -> Vec<Vec<HostInstr>> {
+fn staged(actors: &[Actor<'_>], lives: &BTreeMap<BufferId, Life>, last: usize) -> Vec<Vec<HostInstr>> {
     let mut stages = vec![Vec::new(); last + 1];
     for at in by_stage(actors) {
         let Actor { action, stream, stage } = actors[at];
-        let on = |action: Action| HostInstr::On(stream, action);
-        let begins = uses.iter().filter(|(_, (first, _))| *first == at);
-        let ends = uses.iter().filter(|(_, (_, last))| *last == at);
-        stages[stage].extend(begins.map(|(&id, _)| on(Action::Alloc(id))));
-        stages[stage].push(on(action.clone()));
-        stages[stage].extend(ends.map(|(&id, _)| on(Action::Free(id))));
+        let begins = lives.iter().filter(|(_, life)| life.first == at);
+        stages[stage].extend(begins.map(|(&id, _)| HostInstr::On(stream, Action::Alloc(id))));
+        stages[stage].push(HostInstr::On(stream, action.clone()));
+        let ends = lives.iter().filter(|(_, life)| life.end.after == Some(at));
+        stages[stage].extend(ends.map(|(&id, life)| HostInstr::On(life.end.stream, Action::Free(id))));
+    }
+    for (&id, life) in lives.iter().filter(|(_, life)| life.end.after.is_none()) {
+        stages[life.end.stage].push(HostInstr::On(life.end.stream, Action::Free(id)));
     }
     stages
 }

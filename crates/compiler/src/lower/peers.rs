@@ -1,0 +1,208 @@
+//! Steps that take one device's piece each, instead of one collective a step.
+//!
+//! Where an operation needs an operand whole along a dim that an axis cuts, its rows can come piece by
+//! piece: each step has the piece of one device along the axis ([`Peer`]). Which device's it is, and who
+//! sends it, makes the way:
+//!
+//! ```text
+//!   x: s/tp on tp = 4           device 0      device 1      device 2      device 3
+//!   broadcast   step 1   has    piece 1 <- 1  piece 1       piece 1 <- 1  piece 1 <- 1
+//!   direct      step 1   has    piece 1 <- 1  piece 2 <- 2  piece 3 <- 3  piece 0 <- 0
+//!   ring        step 2   has    piece 2 <- 1  piece 3 <- 2  piece 0 <- 3  piece 1 <- 0
+//! ```
+//!
+//! The steps of a stream and the pieces of the axis have to line up: the stream's steps are the pieces, or
+//! cut each piece into as many steps, or come before the axis in the operand's cuts, so that each step is
+//! divided once more.
+
+use super::Lower;
+use super::operation::Running;
+use crate::id::Id;
+use crate::instr::{Kind, Path};
+use crate::layout::{Cuts, Factor, Layout, Peer, StepId, Steps, Whose};
+use crate::local::LocalId;
+use crate::mesh::{AxisId, Mesh};
+use crate::op::SpaceId;
+use crate::placement::Overlap;
+use crate::program::Operand;
+use crate::reshard::route;
+
+/// How an operation runs piece by piece.
+pub(super) struct ByPeers {
+    /// The layout of the space in one step.
+    pub over: Layout,
+    /// The counters; those of peers come last, so that what a step had is passed on in the next.
+    pub counters: Vec<(StepId, u64)>,
+    /// The operand that comes piece by piece, and from whom; none if it is the result that goes.
+    pub operand: Option<usize>,
+    pub path: Path,
+}
+
+/// What becomes of the pieces of a result.
+enum Sent {
+    /// They stay where they are made.
+    Nothing,
+    /// They are parts, combined where the result is placed.
+    Scattered,
+    /// Anything else.
+    Otherwise,
+}
+
+impl Lower<'_> {
+    /// The operation piece by piece, if that is asked for and its steps line up with the pieces.
+    pub(super) fn by_peers(&self, running: &Running<'_>) -> Option<ByPeers> {
+        let (whose, path) = match running.plan.via? {
+            Overlap::Broadcast => (Whose::Owner, Path::Direct),
+            Overlap::Direct => (Whose::Ahead, Path::Direct),
+            Overlap::Ring => (Whose::Ahead, Path::PassedOn),
+            Overlap::Collective | Overlap::None => return None,
+        };
+        let gathered: Vec<(usize, LocalId)> =
+            (0..running.operands.len()).filter_map(|k| Some((k, self.gathered(running, k)?))).collect();
+        // What is cut where the operation needs or gives it whole, with the dims of the space.
+        let (cut, whole, groups, operand) = match (&gathered[..], self.sent(running)) {
+            ([(k, source)], Sent::Nothing) => {
+                let need = self.needed(running, *k, &running.plan.over);
+                (self.ty(*source).layout.clone(), need, &running.space.operands[*k], Some(*k))
+            }
+            ([], Sent::Scattered) => {
+                (running.target.clone(), running.natural.clone(), &running.space.result, None)
+            }
+            _ => return None,
+        };
+        // A sum that travels on is not built: each part goes straight to whose it is.
+        let sizes: Vec<u64> = running.space.dims.values().map(|dim| dim.size).collect();
+        let mut refined = Refined {
+            mesh: running.over.mesh(),
+            whose,
+            cuts: running.over.cuts().to_vec(),
+            counters: running.counters.clone(),
+            peers: Vec::new(),
+            next: running.next_counter(),
+        };
+        for (dim, (own, needed)) in cut.cuts().iter().zip(whole.cuts()).enumerate() {
+            let kept = |axis: &AxisId| needed.iter().any(|factor| factor.axis() == Some(*axis));
+            if own.iter().filter_map(Factor::axis).all(|axis| kept(&axis)) {
+                continue;
+            }
+            let [of] = groups[dim][..] else { return None };
+            if running.space.has_windows(of) || running.space.window(of).is_some() {
+                return None;
+            }
+            refined.dim(of, own, sizes[of.index()])?;
+        }
+        let over = Layout::new(running.over.mesh().clone(), refined.cuts, running.over.partial().to_vec())?;
+        let mut counters = refined.counters;
+        counters.extend(refined.peers);
+        let operands =
+            (0..running.operands.len()).all(|k| running.space.operand_layout(&over, k, &[]).is_some());
+        let projected = operands && running.space.result_layout(&over).is_some();
+        projected.then_some(ByPeers { over, counters, operand, path })
+    }
+
+    /// Where an operand is, if each step of the loop would gather its rows.
+    fn gathered(&self, running: &Running<'_>, k: usize) -> Option<LocalId> {
+        let Operand::Value(operand) = running.operands[k] else { return None };
+        let need = self.needed(running, k, &running.plan.over);
+        let sizes = self.operand_sizes(operand);
+        let steps = need.step_count(&sizes);
+        let (from, how) = self.cheapest(operand, &need, steps);
+        let one_gather = matches!(&how.legs[..], [leg] if leg.traffic.kind == Kind::AllGather);
+        let mesh = self.ty(from).layout.mesh();
+        let in_steps = steps > 1 && steps == running.steps() && mesh.same_grid(running.over.mesh());
+        (one_gather && in_steps).then_some(from)
+    }
+
+    /// How the pieces of the result get to where it is placed.
+    fn sent(&self, running: &Running<'_>) -> Sent {
+        let piece = self.result_type(running, running.natural.clone());
+        let how = route(&piece, &running.target, self.cost);
+        let mut kinds = how.legs.iter().map(|leg| leg.traffic.kind).filter(|kind| kind.communicates());
+        match (kinds.next(), &how.legs[..]) {
+            (None, _) => Sent::Nothing,
+            (Some(Kind::ReduceScatter), [_]) => Sent::Scattered,
+            _ => Sent::Otherwise,
+        }
+    }
+}
+
+/// The cuts of a space while pieces of peers are put in.
+struct Refined<'a> {
+    mesh: &'a Mesh,
+    whose: Whose,
+    cuts: Vec<Cuts>,
+    counters: Vec<(StepId, u64)>,
+    peers: Vec<(StepId, u64)>,
+    next: StepId,
+}
+
+impl Refined<'_> {
+    /// The cuts of a dim whose operand is cut as `own`; `None` if they do not line up.
+    fn dim(&mut self, dim: SpaceId, own: &Cuts, size: u64) -> Option<()> {
+        let stays = |factor: &Factor| matches!(factor, Factor::Local(_) | Factor::Stream(_));
+        let first = own.iter().position(|factor| factor.axis().is_some())?;
+        let end = own.iter().rposition(|factor| factor.axis().is_some())? + 1;
+        let (before, axes) = (&own[..first], &own[first..end]);
+        if axes.iter().any(stays) {
+            return None;
+        }
+        let steps = self.cuts[dim.index()].clone();
+        if steps.len() == before.len() && steps.iter().zip(before).all(|(s, b)| is_step_of(s, b, size)) {
+            // Each step of the stream is cut over the axes.
+            for axis in axes {
+                let step = self.fresh();
+                let peer = self.peer(axis, step)?;
+                self.cuts[dim.index()].push(peer);
+            }
+            return Some(());
+        }
+        match (&steps[..], before, axes) {
+            (&[Factor::Step(blocks, step)], [], [Factor::Axis(axis)]) => {
+                let places = self.mesh.size(*axis);
+                let (piece, block) = (size.div_ceil(places), size.div_ceil(blocks));
+                let lines_up = blocks % places == 0 && block > 0 && piece == block * (blocks / places);
+                if !lines_up {
+                    return None;
+                }
+                // The counter of the stream goes over the pieces; what divides them has its own.
+                self.counters.retain(|(id, _)| *id != step);
+                let peer = self.peer(&axes[0], step)?;
+                self.cuts[dim.index()] = vec![peer];
+                if blocks > places {
+                    let inner = self.fresh();
+                    self.counters.push((inner, blocks / places));
+                    self.cuts[dim.index()].push(Factor::Step(blocks / places, inner));
+                }
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// The piece of another coordinate in place of the device's own.
+    fn peer(&mut self, factor: &Factor, step: StepId) -> Option<Factor> {
+        let (axis, sizes) = match factor {
+            Factor::Axis(axis) => (*axis, None),
+            Factor::Sizes(axis, sizes) => (*axis, Some(sizes.clone())),
+            _ => return None,
+        };
+        self.peers.push((step, self.mesh.size(axis)));
+        Some(Factor::Peer(Peer { axis, sizes, whose: self.whose, step }))
+    }
+
+    fn fresh(&mut self) -> StepId {
+        let step = self.next;
+        self.next = StepId::new(step.index() + 1);
+        step
+    }
+}
+
+/// Whether a factor of the space in one step is the step of a factor that an operand has.
+fn is_step_of(step: &Factor, own: &Factor, size: u64) -> bool {
+    match (step, own) {
+        (Factor::Step(blocks, _), Factor::Stream(steps)) => steps.count(size) == *blocks,
+        (Factor::Step(blocks, _), Factor::Local(count)) => blocks == count,
+        (Factor::Local(a), Factor::Stream(Steps::Count(b))) => a == b,
+        (step, own) => step == own,
+    }
+}
