@@ -10,7 +10,7 @@ use crate::local::{LocalId, LocalInstr, LocalProgram};
 use crate::op::{is_any_part_dim, product_flops, work};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
-use crate::propagate::{Placed, largest_piece_bytes, typed};
+use crate::propagate::{Placed, typed};
 use crate::report::{CollectiveReport, Report, Subject, ValueReport};
 use crate::schedule::peak_bytes;
 use crate::transfer::Traffic;
@@ -56,7 +56,7 @@ fn values(program: &Program, sizes: &Sizes, placed: &Placed, home: &str) -> Vec<
             dtype: program.values[value].dtype.name(),
             placed: of_value.layout.text(&program.dim_names(value), Some(home)).to_string(),
             origin: of_value.origin.sentence(program, &placed.values, value),
-            bytes_per_device: largest_piece_bytes(&ty),
+            bytes_per_device: ty.largest_piece_bytes(),
         }
     });
     report.collect()

@@ -15,6 +15,7 @@ pub trait Id: Copy + Eq + Ord + fmt::Debug {
 }
 
 /// Defines ids: `id! { /// doc  DimId "d" }` prints as `d0`, `d1`, ...
+#[macro_export]
 macro_rules! id {
     ($($(#[$doc:meta])* $name:ident $prefix:literal)*) => {$(
         $(#[$doc])*
@@ -43,7 +44,7 @@ macro_rules! id {
         }
     )*};
 }
-pub(crate) use id;
+pub use id;
 
 /// A vector that is indexed by one kind of id only.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -40,6 +40,11 @@ impl TensorType {
         self.dims.iter().map(|(_, size)| *size).collect()
     }
 
+    /// The bytes of the largest piece of a device at any step; at most `u64::MAX`.
+    pub fn largest_piece_bytes(&self) -> u64 {
+        self.layout.largest_piece(&self.sizes()).into_iter().fold(self.dtype.size(), u64::saturating_mul)
+    }
+
     /// Whether there is no element at all.
     pub fn is_empty(&self) -> bool {
         self.dims.iter().any(|(_, size)| *size == 0)

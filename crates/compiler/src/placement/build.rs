@@ -21,11 +21,11 @@
 //! placements.
 
 use super::{Communication, Overlap, Placement, parse_placement};
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::program::Program;
-use crate::text::check_spelling;
+use crate::text::check_built;
 use std::sync::Arc;
 
 /// A placement in the making: see [`Placement::builder`].
@@ -53,7 +53,7 @@ impl Placement {
             entries: Vec::new(),
             found: Diagnostics::new(),
         };
-        builder.spelled(name);
+        check_built(name, &mut builder.found);
         builder.mesh(mesh);
         builder
     }
@@ -62,7 +62,7 @@ impl Placement {
 impl PlacementBuilder<'_> {
     /// One more mesh, which layouts name after `on`.
     pub fn mesh(&mut self, mesh: &Arc<Mesh>) -> &mut Self {
-        self.spelled(mesh.name());
+        check_built(mesh.name(), &mut self.found);
         match self.meshes.iter().find(|known| known.name() == mesh.name()) {
             None => self.meshes.push(mesh.clone()),
             Some(known) if known == mesh => {}
@@ -82,7 +82,7 @@ impl PlacementBuilder<'_> {
 
     /// `x: b/dp, s/tp`: a value with its layout as the language writes it, ` on MESH` and ` via ring` too.
     pub fn place(&mut self, value: &str, layout: &str) -> &mut Self {
-        self.spelled(value);
+        check_built(value, &mut self.found);
         if layout.contains(['\n', '\r', '#', '}']) {
             let message = format!("{} is not one layout", quote(layout));
             self.found.push(Diagnostic::general(Code::Syntax, message));
@@ -133,14 +133,6 @@ impl PlacementBuilder<'_> {
     pub fn finish(&self) -> Result<Placement, Diagnostics> {
         self.found.clone().finish(())?;
         parse_placement(&self.text(), self.program, &self.meshes)
-    }
-
-    /// A name that is none would be read as something else.
-    fn spelled(&mut self, name: &str) {
-        if let Err(mut mistake) = check_spelling(name, Span::default()) {
-            mistake.place = None; // the text is not read then
-            self.found.push(mistake);
-        }
     }
 }
 

@@ -26,10 +26,10 @@
 
 use super::print::{dims_text, input_text, result_text};
 use super::{DimText, Program, parse_program};
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, quote};
 use crate::dtype::{DType, Number};
 use crate::op::{Op, OperandText, Scope, parse_call, print_call};
-use crate::text::{Cursor, Reported, check_spelling, quoted_text};
+use crate::text::{Cursor, Reported, check_built, quoted_text};
 
 /// A program in the making: see [`Program::builder`].
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Program {
     /// A program in the making.
     pub fn builder(name: &str) -> ProgramBuilder {
         let mut builder = ProgramBuilder { text: format!("program {name} {{\n"), found: Diagnostics::new() };
-        builder.spelled(name);
+        check_built(name, &mut builder.found);
         builder
     }
 }
@@ -86,7 +86,7 @@ impl ProgramBuilder {
         dims: impl IntoIterator<Item = D>,
         from: Option<&str>,
     ) -> &mut ProgramBuilder {
-        self.spelled(name);
+        check_built(name, &mut self.found);
         let dims = self.dims(dims);
         if let Some(from) = from.filter(|from| !can_be_quoted(from)) {
             let message = format!("the name {} of a tensor has a line break", quote(from));
@@ -103,7 +103,7 @@ impl ProgramBuilder {
         operands: impl IntoIterator<Item = T>,
     ) -> &mut ProgramBuilder {
         let operands = self.operands(&op, operands);
-        self.spelled(name);
+        check_built(name, &mut self.found);
         self.statement(&result_text(name, &op, &operands, None))
     }
 
@@ -116,14 +116,14 @@ impl ProgramBuilder {
         dims: impl IntoIterator<Item = D>,
     ) -> &mut ProgramBuilder {
         let operands = self.operands(&op, operands);
-        self.spelled(name);
+        check_built(name, &mut self.found);
         let dims = self.dims(dims);
         self.statement(&result_text(name, &op, &operands, Some(&dims)))
     }
 
     /// `output y`
     pub fn output(&mut self, name: &str) -> &mut ProgramBuilder {
-        self.spelled(name);
+        check_built(name, &mut self.found);
         self.statement(&format!("output {name}"))
     }
 
@@ -147,7 +147,7 @@ impl ProgramBuilder {
 
     fn dims<D: Into<DimText>>(&mut self, dims: impl IntoIterator<Item = D>) -> String {
         let dims: Vec<DimText> = dims.into_iter().map(Into::into).collect();
-        dims.iter().for_each(|dim| self.spelled(&dim.name));
+        dims.iter().for_each(|dim| check_built(&dim.name, &mut self.found));
         dims_text(dims.iter().map(ToString::to_string))
     }
 
@@ -157,7 +157,7 @@ impl ProgramBuilder {
         for operand in operands {
             texts.push(match operand.into() {
                 Term::Value(name) => {
-                    self.spelled(&name);
+                    check_built(&name, &mut self.found);
                     name
                 }
                 Term::Number(number) => number.to_string(),
@@ -167,14 +167,6 @@ impl ProgramBuilder {
             self.found.extend(mistakes);
         }
         texts
-    }
-
-    /// A name that is none would be read as something else.
-    fn spelled(&mut self, name: &str) {
-        if let Err(mut mistake) = check_spelling(name, Span::default()) {
-            mistake.place = None; // the text is not read then
-            self.found.push(mistake);
-        }
     }
 }
 

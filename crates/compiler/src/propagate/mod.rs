@@ -110,8 +110,3 @@ pub fn typed(program: &Program, sizes: &Sizes, value: ValueId, layout: &Layout) 
         layout: layout.clone(),
     }
 }
-
-/// The bytes of the largest piece of a device.
-pub fn largest_piece_bytes(ty: &TensorType) -> u64 {
-    ty.layout.largest_piece(&ty.sizes()).into_iter().fold(ty.dtype.size(), u64::saturating_mul)
-}

@@ -1,8 +1,8 @@
 //! What one way to run an operation costs: moving its operands there, the work, moving its result.
 
 use super::summarised::{OnPieces, summarised};
+use super::typed;
 use super::ways::{Question, Way};
-use super::{largest_piece_bytes, typed};
 use crate::cost::Cost;
 use crate::dtype::Combine;
 use crate::instr::TensorType;
@@ -86,7 +86,7 @@ impl Question<'_> {
                 }
                 _ => self.needed(&way, k)?,
             };
-            memory = memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, operand, &need)));
+            memory = memory.saturating_add(typed(self.program, sizes, operand, &need).largest_piece_bytes());
             let own_steps = need.step_count(&typed(self.program, sizes, operand, &need).sizes());
             // What not all counters of a loop count is moved before it.
             let steps = if own_steps == steps { steps } else { 1 };
@@ -99,7 +99,7 @@ impl Question<'_> {
             let best = routes.min_by(|a, b| a.1.time_us(cost, steps).total_cmp(&b.1.time_us(cost, steps)));
             let Some((source, best)) = best else { continue };
             if !best.legs.is_empty() {
-                memory = memory.saturating_add(largest_piece_bytes(&source));
+                memory = memory.saturating_add(source.largest_piece_bytes());
             }
             time_us += best.time_us(cost, steps);
             bytes_total = bytes_total.saturating_add(best.bytes_total());
@@ -111,13 +111,13 @@ impl Question<'_> {
         let summaries = self.weigh_work(&way, cost, steps, &mut time_us, &mut memory);
         bytes_total = bytes_total.saturating_add(summaries.bytes_total());
         let result_type = typed(self.program, sizes, self.value, &natural);
-        memory = memory.saturating_add(largest_piece_bytes(&result_type));
+        memory = memory.saturating_add(result_type.largest_piece_bytes());
         // A partial result that nobody has placed will have to be combined sooner or later.
         let target = self.wanted.cloned().unwrap_or_else(|| natural.combined());
         let result = route(&result_type, &target, cost);
         if !result.legs.is_empty() {
             memory =
-                memory.saturating_add(largest_piece_bytes(&typed(self.program, sizes, self.value, &target)));
+                memory.saturating_add(typed(self.program, sizes, self.value, &target).largest_piece_bytes());
         }
         time_us += result.time_us(cost, steps);
         bytes_total = bytes_total.saturating_add(result.bytes_total());
@@ -140,8 +140,8 @@ impl Question<'_> {
             add(op, space, over);
         }
         let all = TensorType { layout: parts.all.clone(), ..parts.own.clone() };
-        *memory = memory.saturating_add(largest_piece_bytes(&parts.own));
-        *memory = memory.saturating_add(largest_piece_bytes(&all));
+        *memory = memory.saturating_add(parts.own.largest_piece_bytes());
+        *memory = memory.saturating_add(all.largest_piece_bytes());
         let gathered = parts.gathered(cost);
         *time_us += gathered.time_us(cost, steps);
         gathered

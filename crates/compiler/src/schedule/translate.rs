@@ -60,9 +60,7 @@ pub fn translate(local: &LocalProgram, constants: &BTreeSet<String>) -> HostProg
 /// The bytes set aside for a value: its largest piece of any device at any step, rounded up so that the
 /// next place is aligned.
 pub(super) fn place_bytes(ty: &TensorType) -> u64 {
-    let pieces = ty.layout.largest_piece(&ty.sizes());
-    let bytes = pieces.iter().fold(ty.dtype.size(), |bytes, &size| bytes.saturating_mul(size));
-    bytes.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX / ALIGN * ALIGN)
+    ty.largest_piece_bytes().checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX / ALIGN * ALIGN)
 }
 
 fn roles(

@@ -15,4 +15,4 @@ mod reserved;
 pub use closest::closest;
 pub use cursor::{Bookmark, Cursor, Reported, read_alone};
 pub use lexer::{Kind, Token, is_name, lex, number, quoted_text};
-pub use reserved::{RESERVED, check_name, check_spelling};
+pub use reserved::{RESERVED, check_built, check_name, check_spelling};

@@ -1,7 +1,7 @@
 //! Words that cannot be names.
 
 use super::is_name;
-use crate::diagnostic::{Code, Diagnostic, Span, quote};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, quote};
 
 /// Words that cannot name an axis, a value or a placement.
 pub const RESERVED: [&str; 14] = [
@@ -41,4 +41,12 @@ pub fn check_spelling(name: &str, span: Span) -> Result<(), Diagnostic> {
     }
     let mistake = Diagnostic::at(Code::Syntax, span, format!("{} is not a name", quote(name)));
     Err(mistake.help("names are letters, digits, `_` and `.`, and start with a letter or `_`"))
+}
+
+/// The same for a name that a builder puts into its text: one that is none would be read as something else.
+/// It has no place, for that text is not read then.
+pub fn check_built(name: &str, found: &mut Diagnostics) {
+    if let Err(mistake) = check_spelling(name, Span::default()) {
+        found.push(Diagnostic { place: None, ..mistake });
+    }
 }

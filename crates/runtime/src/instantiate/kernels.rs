@@ -2,7 +2,7 @@
 
 use super::InstantiateError;
 use super::buffers::{Buffers, Held, check_steps};
-use super::moves::overlap;
+use super::moves::share_bytes;
 use super::tasks::{Kernel, Operand, Piece};
 use crate::kernels::Pieces;
 use crate::tensor::byte_count;
@@ -46,7 +46,7 @@ pub(super) fn kernel(
             Arg::Number(number) => Operand::Number(*number, number_type(compute, buffers)?),
             Arg::Value(buffer) => {
                 let operand = piece(*buffer, dims)?;
-                if overlap(&operand.region, &result.region) {
+                if share_bytes(&operand.region, &result.region) {
                     return Err(InstantiateError::Broken(format!("{buffer} shares bytes with the result")));
                 }
                 Operand::Piece(operand)

@@ -19,6 +19,7 @@ pub(crate) mod tasks;
 mod unroll;
 
 pub(crate) use buffers::{Buffers, Held};
+pub(crate) use moves::share_bytes;
 pub(crate) use runs::{Run, Runs};
 pub use tasks::InstrId;
 pub(crate) use tasks::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Task, Tasks, TurnId, Work};

@@ -121,7 +121,7 @@ impl MovePieces {
 
     fn part(&self, fetch: &Fetch, device: usize, target: &Held) -> Result<Part, InstantiateError> {
         let source = self.source(fetch, device)?;
-        if fetch.from.index() == device && overlap(&source.piece.region, &target.piece.region) {
+        if fetch.from.index() == device && share_bytes(&source.piece.region, &target.piece.region) {
             return Err(InstantiateError::Broken(format!("device {device} moves a buffer onto itself")));
         }
         Ok(Part { from: fetch.from, source: source.piece.region.start })
@@ -136,7 +136,7 @@ impl MovePieces {
 }
 
 /// Whether two regions of one arena share bytes.
-pub(super) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+pub(crate) fn share_bytes<T: Ord>(a: &Range<T>, b: &Range<T>) -> bool {
     a.start < b.end && b.start < a.end && !a.is_empty() && !b.is_empty()
 }
 

@@ -9,36 +9,13 @@ use crate::kernels::Pieces;
 use crate::meet::Tick;
 use shardweave_compiler::dtype::{Combine, DType, Number};
 use shardweave_compiler::host::{BufferId, StreamId};
-use shardweave_compiler::id::{Id, Table};
+use shardweave_compiler::id::{Id, Table, id};
 use shardweave_compiler::instr::{Compute, Kind};
 use shardweave_compiler::mesh::DeviceId;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-macro_rules! numbered {
-    ($($(#[$doc:meta])* $name:ident $prefix:literal)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(u32);
-
-        impl Id for $name {
-            fn new(index: usize) -> Self {
-                $name(u32::try_from(index).expect("a table holds fewer than 2^32 things"))
-            }
-            fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!($prefix, "{}"), self.0)
-            }
-        }
-    )*};
-}
-numbered! {
+id! {
     /// A lane.
     LaneId "lane"
     /// An instruction of the host program, counted in the order of its text.

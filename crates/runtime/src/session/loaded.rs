@@ -2,7 +2,7 @@
 
 use crate::array::{ArrayType, Gather, Holds};
 use crate::execute::RunError;
-use crate::instantiate::{Buffers, Held, InstantiateError, Streams, Tasks, instantiate};
+use crate::instantiate::{Buffers, Held, InstantiateError, Streams, Tasks, instantiate, share_bytes};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{Action, At, Buffer, BufferId, HostProgram, Role, Verified};
 use shardweave_compiler::id::Id;
@@ -69,7 +69,9 @@ impl Loaded {
         let tasks = instantiate(host, streams).map_err(RunError::from)?;
         let buffers = Buffers::new(host)?;
         let written = written_buffers(host);
-        let overwritten = |buffer: BufferId| written.iter().any(|&other| share_bytes(host, buffer, other));
+        let extent = |buffer: BufferId| host.buffers[buffer].extent();
+        let overwritten =
+            |buffer: BufferId| written.iter().any(|&other| share_bytes(&extent(buffer), &extent(other)));
         let mut inputs = Vec::new();
         for (name, buffer) in &host.inputs {
             let after = if overwritten(*buffer) { AfterRun::Overwritten } else { AfterRun::Kept };
@@ -177,9 +179,4 @@ fn written_buffers(host: &HostProgram) -> Vec<BufferId> {
         _ => None,
     });
     written.collect()
-}
-
-fn share_bytes(host: &HostProgram, a: BufferId, b: BufferId) -> bool {
-    let [first, second] = [a, b].map(|id| host.buffers[id].extent());
-    a == b || (first.start < second.end && second.start < first.end)
 }
