@@ -6,7 +6,7 @@ use crate::host::HostProgram;
 use crate::id::Id;
 use crate::instr::{Compute, Move, TensorType};
 use crate::layout::{DimCuts, StepId};
-use crate::local::{LocalId, LocalInstr, LocalProgram};
+use crate::local::{LocalId, LocalInstr, LocalLoop, LocalProgram};
 use crate::op::{is_any_part_dim, product_flops, work};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
@@ -42,8 +42,51 @@ pub fn run(
         peak_bytes_per_device: peak_bytes(host),
         time_us: walk.time_us,
         alternatives: placed.alternatives.clone(),
-        notes: placed.notes.clone(),
+        notes: placed.notes.iter().cloned().chain(pinned(program, placed, local)).collect(),
     }
+}
+
+/// Where steps do not overlap as they are asked to, and why.
+fn pinned(program: &Program, placed: &Placed, local: &LocalProgram) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (value, plan) in placed.ops.iter() {
+        let Some(via) = plan.as_ref().and_then(|plan| plan.via).filter(|via| *via != Overlap::None) else {
+            continue;
+        };
+        let name = &program.values[value].name;
+        let loops = local.body.iter().filter_map(|instr| match instr {
+            LocalInstr::Loop(steps) if makes(local, steps, name) => Some(steps),
+            _ => None,
+        });
+        let way = loops.map(|steps| steps.overlap).next();
+        let why = match (via, way) {
+            (_, None) => "it runs in one step".to_string(),
+            (_, Some(way)) if way == via => continue,
+            (_, Some(Overlap::None)) => {
+                "its steps communicate nothing, or compute nothing, so there is nothing to overlap".into()
+            }
+            (Overlap::Ring, Some(Overlap::Direct)) => {
+                "the parts of a sum go straight to whose they are, which is `direct`".into()
+            }
+            (_, Some(way)) => format!(
+                "its steps do not line up with the pieces of one all_gather or reduce_scatter, so they run \
+                 via {}",
+                way.name()
+            ),
+        };
+        notes.push(format!("{name}: via {} is not taken: {why}", via.name()));
+    }
+    notes
+}
+
+/// Whether a loop makes a value of that name.
+fn makes(local: &LocalProgram, steps: &LocalLoop, name: &str) -> bool {
+    let mut made = steps.body.iter().filter_map(|instr| match instr {
+        LocalInstr::Compute(compute) => Some(compute.result),
+        LocalInstr::Move(moved) => Some(moved.target),
+        _ => None,
+    });
+    made.any(|id| local.values[id].name == name)
 }
 
 fn values(program: &Program, sizes: &Sizes, placed: &Placed, home: &str) -> Vec<ValueReport> {

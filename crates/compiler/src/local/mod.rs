@@ -19,6 +19,10 @@
 //! ```
 //!
 //! A layout behind `over` is spelled with the dims of the operation's space. `#` starts a comment.
+//!
+//! Where steps take the pieces of an axis one by one, layouts have `s/owner(tp, i0)` or `s/ahead(tp, i0)`
+//! ([`Peer`](crate::layout::Peer)), a move that takes from the neighbour ends in `passed on`, and a loop of
+//! more turns than the stream has steps says so: `loop i0 < 2, i1 < 4 via ring in 2 steps {`.
 
 mod parse;
 mod print;

@@ -249,16 +249,14 @@ impl Choose<'_> {
         let entry = self.entries.get(&value);
         let via = entry.and_then(|entry| entry.via).filter(|via| *via != Overlap::None);
         if let (Some(via), Origin::Given) = (via, &placed.origin) {
-            let via = via.name();
-            self.notes.push(match placed.layout.has_stream() {
-                true => format!(
-                    "{name}: via {via} is noted; each of its steps is one collective, beside the computation of another"
-                ),
-                false => format!(
-                    "{name}: via {via} does nothing: it pins how steps overlap, and no dim of {name} has any \
-                     (`s/stream(4)`)"
-                ),
-            });
+            // What becomes of it where there are steps, the plan says.
+            if !placed.layout.has_stream() {
+                self.notes.push(format!(
+                    "{name}: via {} does nothing: it pins how steps overlap, and no dim of {name} has any \
+                     (`s/stream(4)`)",
+                    via.name()
+                ));
+            }
         }
     }
 }
