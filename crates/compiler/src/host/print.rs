@@ -1,7 +1,7 @@
 //! The text of a host program.
 
 use super::{Action, Buffer, HostInstr, HostLoop, HostProgram};
-use crate::instr::text::{different_meshes, loop_line};
+use crate::instr::print::{different_meshes, loop_line};
 use crate::mesh::Mesh;
 use std::fmt;
 use std::sync::Arc;

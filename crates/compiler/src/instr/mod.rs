@@ -8,7 +8,7 @@
 
 mod fault;
 pub(crate) mod parse;
-pub(crate) mod text;
+pub(crate) mod print;
 pub(crate) mod verify;
 
 pub use fault::Fault;

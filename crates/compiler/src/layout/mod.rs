@@ -24,15 +24,15 @@ mod parse;
 mod piece;
 mod reach;
 mod region;
-mod text;
+mod print;
 
 pub use ceil::CeilPieces;
 pub use index_set::{IndexSet, Overlap, overlap, volume};
 pub use parse::{LayoutScope, Lookup, Writer, compilers_dim, parse_layout};
 pub use piece::{DimCuts, Place};
+pub use print::LayoutText;
 pub use region::{Region, box_intersection, is_empty_box};
 pub use stream::Stream;
-pub use text::LayoutText;
 
 use crate::dtype::Combine;
 use crate::id::{Id, id};

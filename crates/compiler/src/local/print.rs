@@ -1,7 +1,7 @@
 //! The text of a local program.
 
 use super::{LocalId, LocalInstr, LocalLoop, LocalProgram};
-use crate::instr::text::{different_meshes, loop_line};
+use crate::instr::print::{different_meshes, loop_line};
 use crate::mesh::Mesh;
 use std::fmt;
 use std::sync::Arc;

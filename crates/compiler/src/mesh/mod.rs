@@ -9,7 +9,7 @@
 //! ```
 
 mod parse;
-mod text;
+mod print;
 
 pub(crate) use parse::read_mesh;
 

@@ -1,6 +1,6 @@
 //! Inputs go to where the devices hold their pieces of them. Each device reads only its own.
 
-use super::loaded::{Feed, FeedPiece, Loaded};
+use super::loaded::{Feed, FeedPiece, LoadedProgram};
 use crate::arena::Arenas;
 use crate::execute::{InputError, RunError, WrongInput, panic_text};
 use crate::tensor::{ArraySource, ReadError};
@@ -63,14 +63,14 @@ fn check_dtype(source: &dyn ArraySource, expected: DType) -> Result<(), InputErr
 
 /// Reads all pieces of one device; gives the inputs that cannot be read.
 pub(crate) fn bind_device(
-    loaded: &Loaded,
+    program: &LoadedProgram,
     arenas: &Arenas,
     device: DeviceId,
     bindings: &[Binding],
 ) -> Vec<WrongInput> {
     let mut wrong = Vec::new();
     for (index, source) in bindings {
-        let feed = &loaded.inputs[*index];
+        let feed = &program.inputs[*index];
         let Some(piece) = &feed.pieces[device.index()] else { continue };
         // A source is foreign code.
         let read = catch_unwind(AssertUnwindSafe(|| bind_piece(feed, piece, arenas, device, &**source)));

@@ -1,6 +1,6 @@
 //! Outputs leave the devices' memory: as whole arrays, or as they are placed.
 
-use super::loaded::{Drain, Loaded};
+use super::loaded::{Drain, LoadedProgram};
 use crate::arena::Arenas;
 use crate::array::Array;
 use crate::tensor::Tensor;
@@ -9,17 +9,17 @@ use shardweave_compiler::mesh::DeviceId;
 use std::convert::Infallible;
 
 /// All outputs as whole arrays, in the order of the program.
-pub(crate) fn whole(loaded: &Loaded, arenas: &Arenas) -> Vec<(String, Tensor)> {
+pub(crate) fn whole(program: &LoadedProgram, arenas: &Arenas) -> Vec<(String, Tensor)> {
     let one = |drain: &Drain| {
         let mut whole = Tensor::zeros(drain.ty.dtype(), &drain.ty.sizes());
         drain.gather.collect(|device| piece(drain, arenas, device), whole.bytes_mut());
         (drain.name.clone(), whole)
     };
-    loaded.outputs.iter().map(one).collect()
+    program.outputs.iter().map(one).collect()
 }
 
 /// All outputs in the layouts in which the devices hold them, in the order of the program.
-pub(crate) fn placed(loaded: &Loaded, arenas: &Arenas) -> Vec<(String, Array)> {
+pub(crate) fn placed(program: &LoadedProgram, arenas: &Arenas) -> Vec<(String, Array)> {
     let one = |drain: &Drain| {
         let copy = |_: &_, device, out: &mut [u8]| -> Result<(), Infallible> {
             out.copy_from_slice(piece(drain, arenas, device));
@@ -28,7 +28,7 @@ pub(crate) fn placed(loaded: &Loaded, arenas: &Arenas) -> Vec<(String, Array)> {
         let Ok(array) = Array::try_filled(drain.ty.clone(), copy);
         (drain.name.clone(), array)
     };
-    loaded.outputs.iter().map(one).collect()
+    program.outputs.iter().map(one).collect()
 }
 
 /// A device's piece of an output.

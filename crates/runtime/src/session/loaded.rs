@@ -1,4 +1,4 @@
-//! A program made ready to run: its tasks, and where its inputs and outputs lie on every device.
+//! A program that is loaded: its tasks, and where its inputs and outputs lie on every device.
 
 use crate::array::{ArrayType, Gather, Holds};
 use crate::execute::RunError;
@@ -12,8 +12,8 @@ use shardweave_compiler::mesh::DeviceId;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A program ready to run. Immutable; shared by all threads.
-pub(crate) struct Loaded {
+/// A program that can run. Immutable; shared by all threads.
+pub(crate) struct LoadedProgram {
     pub tasks: Arc<Tasks>,
     pub inputs: Vec<Feed>,
     pub outputs: Vec<Drain>,
@@ -63,9 +63,9 @@ pub(crate) struct Drain {
 /// partial values of half types are stored as `f32`.
 pub(crate) type DTypeOf<'a> = &'a dyn Fn(&str) -> Option<DType>;
 
-impl Loaded {
-    /// Makes a program ready.
-    pub fn new(host: &Verified, streams: Streams, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
+impl LoadedProgram {
+    /// Loads a program.
+    pub fn new(host: &Verified, streams: Streams, dtype_of: DTypeOf<'_>) -> Result<LoadedProgram, RunError> {
         let tasks = instantiate(host, streams).map_err(RunError::from)?;
         let buffers = Buffers::new(host)?;
         let written = written_buffers(host);
@@ -84,7 +84,13 @@ impl Loaded {
             output_bytes = output_bytes.saturating_add(drain.gather.bytes() as u64);
             outputs.push(drain);
         }
-        Ok(Loaded { tasks: Arc::new(tasks), inputs, outputs, output_bytes, kept: constant_bytes(host) })
+        Ok(LoadedProgram {
+            tasks: Arc::new(tasks),
+            inputs,
+            outputs,
+            output_bytes,
+            kept: constant_bytes(host),
+        })
     }
 
     /// How many devices hold anything.

@@ -36,8 +36,8 @@ use crate::memory;
 use crate::tensor::ArraySource;
 use crate::threads::{Round, Threads};
 use bind::Binding;
-use loaded::{AfterRun, Feed, Loaded};
-use plans::{Plans, Ready};
+use loaded::{AfterRun, Feed, LoadedProgram};
+use plans::{LoadedPlan, Plans};
 use shardweave_compiler::compile::Plan;
 use shardweave_compiler::host::{Role, Verified};
 use shardweave_compiler::id::Id;
@@ -58,7 +58,7 @@ pub struct Session {
     executor: Executor,
     arenas: Arc<Arenas>,
     /// The plan for which the arenas are; none before the first, or if there is not so much memory.
-    in_use: Option<InUse>,
+    in_use: Option<BoundPlan>,
     /// Inputs that stay bound.
     constants: Inputs,
     recording: Recording,
@@ -66,9 +66,9 @@ pub struct Session {
     job: Option<Arc<Job>>,
 }
 
-/// A plan with arenas that are large enough.
-struct InUse {
-    ready: Arc<Ready>,
+/// A loaded plan with arenas that are large enough, and what is bound to its inputs.
+struct BoundPlan {
+    loaded: Arc<LoadedPlan>,
     /// For each input of the plan, what is bound to it.
     bound: Vec<Option<Arc<dyn ArraySource>>>,
     results: Results,
@@ -98,8 +98,8 @@ impl Session {
     /// # Errors
     /// [`RunError::OutOfMemory`] and [`RunError::TooLarge`] if what the plan needs is not there.
     pub fn from_plan(plan: Plan, options: SessionOptions) -> Result<Session, RunError> {
-        let ready = Ready::from_plan(plan, &options)?;
-        Session::given(ready, options)
+        let loaded = LoadedPlan::from_plan(plan, &options)?;
+        Session::given(loaded, options)
     }
 
     /// A session for a host program. Inputs and outputs have the types that
@@ -108,14 +108,14 @@ impl Session {
     /// # Errors
     /// As those of [`Session::from_plan`].
     pub fn from_host(host: &Verified, options: SessionOptions) -> Result<Session, RunError> {
-        let ready = Ready::from_host(host, &options)?;
-        Session::given(ready, options)
+        let loaded = LoadedPlan::from_host(host, &options)?;
+        Session::given(loaded, options)
     }
 
-    fn given(ready: Ready, options: SessionOptions) -> Result<Session, RunError> {
-        let ready = Arc::new(ready);
-        let mut session = Session::with(Plans::Given(ready.clone()), options);
-        session.take_into_use(ready)?;
+    fn given(loaded: LoadedPlan, options: SessionOptions) -> Result<Session, RunError> {
+        let loaded = Arc::new(loaded);
+        let mut session = Session::with(Plans::Given(loaded.clone()), options);
+        session.take_into_use(loaded)?;
         Ok(session)
     }
 
@@ -204,7 +204,7 @@ impl Session {
         let in_use = self.in_use.as_ref().ok_or(RunError::NotReady(NotReady::Inputs))?;
         let mut bindings: Vec<Binding> = Vec::new();
         let mut taken = 0;
-        for (index, feed) in in_use.ready.loaded.inputs.iter().enumerate() {
+        for (index, feed) in in_use.loaded.program.inputs.iter().enumerate() {
             let mut refuse = |reason| wrong.push(WrongInput { name: feed.name.clone(), reason });
             let (constant, given) = (self.constants.get(&feed.name), inputs.get(&feed.name));
             taken += usize::from(given.is_some());
@@ -260,13 +260,13 @@ impl Session {
     /// can go on; [`RunError::NotReady`] if inputs are not bound; [`RunError::Threads`].
     pub fn execute(&mut self) -> Result<(), RunError> {
         let in_use = self.in_use.as_mut().ok_or(RunError::NotReady(NotReady::Inputs))?;
-        let loaded = &in_use.ready.loaded;
+        let program = &in_use.loaded.program;
         if in_use.bound.iter().any(Option::is_none) {
             return Err(RunError::NotReady(NotReady::Inputs));
         }
         in_use.results = Results::None;
         let job = Job {
-            tasks: loaded.tasks.clone(),
+            tasks: program.tasks.clone(),
             arenas: self.arenas.clone(),
             recorder: Recorder::new(self.options.record),
             probe: self.options.probe.clone(),
@@ -279,8 +279,8 @@ impl Session {
         }
         let job = self.job.as_ref().expect("it was put there just now");
         let ran = self.executor.execute(job);
-        self.recording = job.recorder.finish(&loaded.tasks);
-        for (feed, bound) in loaded.inputs.iter().zip(&mut in_use.bound) {
+        self.recording = job.recorder.finish(&program.tasks);
+        for (feed, bound) in program.inputs.iter().zip(&mut in_use.bound) {
             if feed.after == AfterRun::Overwritten {
                 *bound = None;
             }
@@ -307,9 +307,9 @@ impl Session {
     }
 
     /// The program whose results are in the arenas.
-    fn with_results(&self) -> Result<&Loaded, RunError> {
+    fn with_results(&self) -> Result<&LoadedProgram, RunError> {
         let there = self.in_use.as_ref().filter(|in_use| in_use.results == Results::There);
-        there.map(|in_use| &in_use.ready.loaded).ok_or(RunError::NotReady(NotReady::Outputs))
+        there.map(|in_use| &in_use.loaded.program).ok_or(RunError::NotReady(NotReady::Outputs))
     }
 
     /// What the last run did, as far as the options ask for it.
@@ -319,15 +319,15 @@ impl Session {
 
     /// The plan in use, if the session compiled it or was made from it.
     pub fn plan(&self) -> Option<&Plan> {
-        self.in_use.as_ref()?.ready.plan.as_ref()
+        self.in_use.as_ref()?.loaded.plan.as_ref()
     }
 
     /// Makes the plan for these sizes the one in use, compiling it if it is not there.
     pub fn prepare(&mut self, sizes: &Sizes) -> Result<(), RunError> {
-        let ready = self.plans.for_sizes(sizes, &self.options)?;
+        let loaded = self.plans.for_sizes(sizes, &self.options)?;
         match &self.in_use {
-            Some(in_use) if Arc::ptr_eq(&in_use.ready, &ready) => Ok(()),
-            _ => self.take_into_use(ready),
+            Some(in_use) if Arc::ptr_eq(&in_use.loaded, &loaded) => Ok(()),
+            _ => self.take_into_use(loaded),
         }
     }
 
@@ -338,35 +338,35 @@ impl Session {
             let array = self.constants.get(&feed.name).or_else(|| inputs.get(&feed.name));
             array.is_some_and(|array| feed.ty.has_sizes(array.shape()))
         };
-        self.in_use.as_ref().is_some_and(|in_use| in_use.ready.loaded.inputs.iter().all(fits))
+        self.in_use.as_ref().is_some_and(|in_use| in_use.loaded.program.inputs.iter().all(fits))
     }
 
     /// The plan gets arenas that are large enough. Constants that it wants where they are stay bound.
-    fn take_into_use(&mut self, ready: Arc<Ready>) -> Result<(), RunError> {
+    fn take_into_use(&mut self, loaded: Arc<LoadedPlan>) -> Result<(), RunError> {
         let before = self.in_use.take();
-        let loaded = &ready.loaded;
-        let tasks = &loaded.tasks;
+        let program = &loaded.program;
+        let tasks = &program.tasks;
         let kept = self.arenas.kept();
         let used = || tasks.used.iter().enumerate().filter(|(_, used)| **used).map(|(device, _)| device);
-        let keeps = kept.bytes() == loaded.kept && used().all(|device| kept.has(device));
+        let keeps = kept.bytes() == program.kept && used().all(|device| kept.has(device));
         if !keeps || self.arenas.bytes() < tasks.arena || !used().all(|device| self.arenas.has(device)) {
-            self.make_arenas(loaded)?;
+            self.make_arenas(program)?;
         }
         let stays = |feed: &Feed| before.as_ref().filter(|_| keeps).and_then(|before| before.still(feed));
-        let bound = loaded.inputs.iter().map(stays).collect();
-        self.in_use = Some(InUse { ready, bound, results: Results::None });
+        let bound = program.inputs.iter().map(stays).collect();
+        self.in_use = Some(BoundPlan { loaded, bound, results: Results::None });
         Ok(())
     }
 
-    fn make_arenas(&mut self, loaded: &Loaded) -> Result<(), RunError> {
+    fn make_arenas(&mut self, program: &LoadedProgram) -> Result<(), RunError> {
         // The old arenas are let go first, but for what is kept.
         let kept = self.arenas.kept().clone();
         self.job = None;
         self.arenas = Arc::new(Arenas::none());
-        let (bytes, devices) = (loaded.tasks.arena, loaded.device_count());
+        let (bytes, devices) = (program.tasks.arena, program.device_count());
         let available = self.options.memory.or_else(memory::available);
-        fits::check(bytes as u64, devices, loaded.output_bytes, available)?;
-        let arenas = Arenas::around(kept, loaded.kept, bytes, &loaded.tasks.used);
+        fits::check(bytes as u64, devices, program.output_bytes, available)?;
+        let arenas = Arenas::around(kept, program.kept, bytes, &program.tasks.used);
         let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available };
         self.arenas = Arc::new(arenas.ok_or_else(missing)?);
         Ok(())
@@ -382,21 +382,21 @@ impl Session {
         for (index, _) in &bindings {
             in_use.bound[*index] = None;
         }
-        let ready = &in_use.ready;
+        let loaded = &in_use.loaded;
         let bindings = Arc::new(bindings);
         let errors: Arc<Mutex<Vec<(DeviceId, WrongInput)>>> = Arc::default();
         let round = {
-            let (ready, arenas) = (ready.clone(), self.arenas.clone());
+            let (loaded, arenas) = (loaded.clone(), self.arenas.clone());
             let (bindings, errors) = (bindings.clone(), errors.clone());
             move |rank: usize| {
-                let tasks = &ready.loaded.tasks;
+                let tasks = &loaded.program.tasks;
                 let Some(device) = tasks.first_of_device(LaneId::new(rank)) else { return };
-                let wrong = bind::bind_device(&ready.loaded, &arenas, device, &bindings);
+                let wrong = bind::bind_device(&loaded.program, &arenas, device, &bindings);
                 let mut errors = lock(&errors);
                 errors.extend(wrong.into_iter().map(|input| (device, input)));
             }
         };
-        self.executor.each(ready.loaded.tasks.lanes.len(), Arc::new(round))?;
+        self.executor.each(loaded.program.tasks.lanes.len(), Arc::new(round))?;
         let mut errors = std::mem::take(&mut *lock(&errors));
         errors.sort_by_key(|(device, _)| *device);
         // Each input once, as the first device has it.
@@ -416,10 +416,10 @@ impl Session {
     }
 }
 
-impl InUse {
+impl BoundPlan {
     /// What is bound to a constant of another plan, if this one has it in the same place.
     fn still(&self, wanted: &Feed) -> Option<Arc<dyn ArraySource>> {
-        let inputs = &self.ready.loaded.inputs;
+        let inputs = &self.loaded.program.inputs;
         let index = inputs.iter().position(|feed| feed.name == wanted.name && feed.is_where(wanted))?;
         self.bound[index].clone()
     }

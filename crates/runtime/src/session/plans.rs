@@ -1,7 +1,7 @@
 //! The plans of a session: compiled for the sizes that come, kept for when they come again.
 
 use super::SessionOptions;
-use super::loaded::{DTypeOf, Loaded};
+use super::loaded::{DTypeOf, LoadedProgram};
 use crate::execute::{Backend, NotReady, RunError, Streams};
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::dtype::DType;
@@ -18,7 +18,7 @@ pub(super) enum Plans {
     /// They are compiled for the sizes of the inputs.
     Compiled(Box<Compiled>),
     /// There is one, for fixed sizes.
-    Given(Arc<Ready>),
+    Given(Arc<LoadedPlan>),
 }
 
 /// Plans of one program.
@@ -26,37 +26,41 @@ pub(super) struct Compiled {
     pub program: Program,
     placement: Option<Placement>,
     /// The plans made so far, those used last first.
-    ready: Vec<Arc<Ready>>,
+    loaded: Vec<Arc<LoadedPlan>>,
 }
 
-/// A plan that is ready to run.
-pub(super) struct Ready {
+/// A plan and its program, loaded.
+pub(super) struct LoadedPlan {
     sizes: Option<Sizes>,
     pub plan: Option<Plan>,
-    pub loaded: Loaded,
+    pub program: LoadedProgram,
 }
 
 impl Plans {
     /// Plans yet to be made.
     pub fn of(program: Program, placement: Option<Placement>) -> Plans {
-        Plans::Compiled(Box::new(Compiled { program, placement, ready: Vec::new() }))
+        Plans::Compiled(Box::new(Compiled { program, placement, loaded: Vec::new() }))
     }
 
     /// The plan for these sizes.
-    pub fn for_sizes(&mut self, sizes: &Sizes, options: &SessionOptions) -> Result<Arc<Ready>, RunError> {
+    pub fn for_sizes(
+        &mut self,
+        sizes: &Sizes,
+        options: &SessionOptions,
+    ) -> Result<Arc<LoadedPlan>, RunError> {
         let Plans::Compiled(compiled) = self else {
             return Err(RunError::NotReady(NotReady::OtherSizes));
         };
-        let ready = &mut compiled.ready;
-        match ready.iter().position(|ready| ready.sizes.as_ref() == Some(sizes)) {
-            Some(place) => ready[..=place].rotate_right(1),
+        let loaded = &mut compiled.loaded;
+        match loaded.iter().position(|loaded| loaded.sizes.as_ref() == Some(sizes)) {
+            Some(place) => loaded[..=place].rotate_right(1),
             None => {
                 let plan = compile(&compiled.program, compiled.placement.as_ref(), sizes, &options.compile);
-                ready.insert(0, Arc::new(Ready::from_plan(plan.map_err(RunError::Compile)?, options)?));
-                ready.truncate(KEPT_PLANS);
+                loaded.insert(0, Arc::new(LoadedPlan::from_plan(plan.map_err(RunError::Compile)?, options)?));
+                loaded.truncate(KEPT_PLANS);
             }
         }
-        Ok(ready[0].clone())
+        Ok(loaded[0].clone())
     }
 
     /// Whether an input of that name may be given. One that no output needs may.
@@ -64,9 +68,9 @@ impl Plans {
         let of_program = |program: &Program| program.value(name).is_some_and(|v| program.is_input(v));
         match self {
             Plans::Compiled(compiled) => of_program(&compiled.program),
-            Plans::Given(ready) => match &ready.plan {
+            Plans::Given(loaded) => match &loaded.plan {
                 Some(plan) => of_program(&plan.program),
-                None => ready.loaded.inputs.iter().any(|feed| feed.name == name),
+                None => loaded.program.inputs.iter().any(|feed| feed.name == name),
             },
         }
     }
@@ -74,26 +78,26 @@ impl Plans {
     /// More inputs stay bound from now on: plans that do not know it are not used again.
     pub fn forget(&mut self) {
         if let Plans::Compiled(compiled) = self {
-            compiled.ready.clear();
+            compiled.loaded.clear();
         }
     }
 }
 
-impl Ready {
-    /// Makes a plan ready.
-    pub fn from_plan(plan: Plan, options: &SessionOptions) -> Result<Ready, RunError> {
-        let loaded = load(&plan.host, options, &|name| dtype_in(&plan.program, name))?;
-        Ok(Ready { sizes: Some(plan.sizes.clone()), plan: Some(plan), loaded })
+impl LoadedPlan {
+    /// Loads a plan.
+    pub fn from_plan(plan: Plan, options: &SessionOptions) -> Result<LoadedPlan, RunError> {
+        let program = load(&plan.host, options, &|name| dtype_in(&plan.program, name))?;
+        Ok(LoadedPlan { sizes: Some(plan.sizes.clone()), plan: Some(plan), program })
     }
 
-    /// Makes a host program ready.
-    pub fn from_host(host: &Verified, options: &SessionOptions) -> Result<Ready, RunError> {
-        Ok(Ready { sizes: None, plan: None, loaded: load(host, options, &|_| None)? })
+    /// Loads a host program, of which there is no plan.
+    pub fn from_host(host: &Verified, options: &SessionOptions) -> Result<LoadedPlan, RunError> {
+        Ok(LoadedPlan { sizes: None, plan: None, program: load(host, options, &|_| None)? })
     }
 }
 
-fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Result<Loaded, RunError> {
-    Loaded::new(host, streams(host, options), dtype_of)
+fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Result<LoadedProgram, RunError> {
+    LoadedProgram::new(host, streams(host, options), dtype_of)
 }
 
 /// Whether streams run beside each other: see [`Session`](super::Session).
