@@ -22,7 +22,7 @@ use crate::instr::{Kind, Path};
 use crate::layout::{Cuts, Factor, Layout, Peer, StepId, Steps, Whose};
 use crate::local::LocalId;
 use crate::mesh::{AxisId, Mesh};
-use crate::op::SpaceId;
+use crate::op::{DimUse, SpaceId};
 use crate::placement::Overlap;
 use crate::program::Operand;
 use crate::reshard::route;
@@ -86,7 +86,9 @@ impl Lower<'_> {
                 continue;
             }
             let [of] = groups[dim][..] else { return None };
-            if running.space.has_windows(of) || running.space.window(of).is_some() {
+            // Steps of what is summed or looked through would each give a part of every element.
+            let kept = running.space.dims[of].usage == DimUse::Kept;
+            if !kept || running.space.has_windows(of) {
                 return None;
             }
             refined.dim(of, own, sizes[of.index()])?;
