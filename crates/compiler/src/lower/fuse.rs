@@ -127,6 +127,10 @@ fn stands_for(wanted: &Layout, has: &Layout, second: &LocalLoop) -> Option<BTree
         } else if let [at] = counted[..] {
             let after = wanted.len() - at - 1;
             let stand = has.get(at..has.len().checked_sub(after)?)?;
+            // A device's own part of a step is not the step.
+            if stand.is_empty() || stand.iter().any(|factor| factor.step().is_none()) {
+                return None;
+            }
             steps.insert(wanted[at].step()?, stand.to_vec());
         } else {
             return None;

@@ -145,7 +145,9 @@ impl Refined<'_> {
         let first = own.iter().position(|factor| factor.axis().is_some())?;
         let end = own.iter().rposition(|factor| factor.axis().is_some())? + 1;
         let (before, axes) = (&own[..first], &own[first..end]);
-        if axes.iter().any(stays) {
+        // A given piece is not cut further.
+        let given = |factor: &Factor| matches!(factor, Factor::Sizes(..));
+        if axes.iter().any(stays) || axes.iter().rev().skip(1).any(given) {
             return None;
         }
         let steps = self.cuts[dim.index()].clone();
