@@ -48,6 +48,11 @@ pub fn compile(
     if let Some(placement) = placement {
         verify_sizes(program, placement, sizes).finish(())?;
     }
+    let chosen = match placement {
+        Some(placement) => crate::auto_steps::choose(program, placement, sizes, &options.cost)?,
+        None => None,
+    };
+    let placement = chosen.as_ref().or(placement);
     let placed = crate::propagate::run(program, placement, sizes, &options.cost)?;
     let local = crate::lower::run(program, sizes, &placed, &options.cost);
     if let Err(fault) = crate::local::verify(&local) {

@@ -25,8 +25,7 @@ pub fn run(
     host: &HostProgram,
     cost: &Cost,
 ) -> Report {
-    let mut walk = Walk { local, cost, collectives: Vec::new(), flops: Flops::default(), time_us: 0.0 };
-    walk.body(&local.body, &Around { counters: &[], steps: 1, overlap: Overlap::None });
+    let walk = Walk::over(local, cost);
     let axes = placed.home.axes().values();
     let home = placement.map(|_| placed.home.name());
     Report {
@@ -40,10 +39,16 @@ pub fn run(
         collectives: walk.collectives,
         flops_per_device: walk.flops.most(),
         peak_bytes_per_device: peak_bytes(host),
-        time_us: walk.time_us,
+        time_us: walk.time.all_us(),
         alternatives: placed.alternatives.clone(),
         notes: placed.notes.iter().cloned().chain(pinned(program, placed, local)).collect(),
     }
+}
+
+/// How long a plan is estimated to take: one thing after another, each as long as on the device that has most
+/// of it, but for steps that overlap.
+pub fn time_us(local: &LocalProgram, cost: &Cost) -> f64 {
+    Walk::over(local, cost).time.all_us()
 }
 
 /// Where steps do not overlap as they are asked to, and why.
@@ -130,11 +135,42 @@ struct Walk<'a> {
     cost: &'a Cost,
     collectives: Vec<CollectiveReport>,
     flops: Flops,
-    /// One thing after another, each as long as on the device that has most of it.
-    time_us: f64,
+    time: Time,
 }
 
-impl Walk<'_> {
+/// What a plan takes, in microseconds.
+#[derive(Clone, Copy, Default)]
+struct Time {
+    computing: f64,
+    moving: f64,
+}
+
+impl Time {
+    fn all_us(self) -> f64 {
+        self.computing + self.moving
+    }
+
+    /// So many steps of a pipeline: the shorter of both is hidden, but for one step of it.
+    ///
+    /// ```text
+    ///   move     ├─0─┤├─1─┤    ├─2─┤
+    ///   compute       ├──0────┤├──1────┤├──2────┤
+    /// ```
+    fn overlapped(self, steps: f64) -> Time {
+        let (longer, shorter) = (self.computing.max(self.moving), self.computing.min(self.moving));
+        let shown = longer + shorter / steps;
+        Time { computing: self.computing, moving: shown - self.computing }
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn over(local: &'a LocalProgram, cost: &'a Cost) -> Walk<'a> {
+        let (collectives, flops, time) = (Vec::new(), Flops::default(), Time::default());
+        let mut walk = Walk { local, cost, collectives, flops, time };
+        walk.body(&local.body, &Around { counters: &[], steps: 1, overlap: Overlap::None });
+        walk
+    }
+
     fn body(&mut self, body: &[LocalInstr], around: &Around<'_>) {
         for instr in body {
             match instr {
@@ -148,7 +184,15 @@ impl Walk<'_> {
                     let counters = [around.counters, &of_steps.counters].concat();
                     let around =
                         Around { counters: &counters, steps: of_steps.steps, overlap: of_steps.overlap };
+                    let before = std::mem::take(&mut self.time);
                     self.body(&of_steps.body, &around);
+                    let turns = of_steps.counters.iter().map(|(_, count)| *count as f64).product();
+                    let own = match of_steps.overlap {
+                        Overlap::None => self.time,
+                        _ => self.time.overlapped(turns),
+                    };
+                    self.time.computing = before.computing + own.computing;
+                    self.time.moving = before.moving + own.moving;
                 }
             }
         }
@@ -162,7 +206,7 @@ impl Walk<'_> {
         let Around { counters, steps, overlap } = *around;
         let source = &self.local.values[moved.source].ty;
         let traffic = Traffic::in_loop(source, self.ty(moved.target), counters);
-        self.time_us += self.cost.moving_us(&traffic, steps);
+        self.time.moving += self.cost.moving_us(&traffic, steps);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,
             value: self.local.values[moved.source].name.clone(),
@@ -185,7 +229,7 @@ impl Walk<'_> {
         let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
         let over = compute.over.all_steps();
         let most = work(&compute.op, &compute.space, &over.largest_piece(&sizes));
-        self.time_us += self.cost.time_us(most, 0, 0);
+        self.time.computing += self.cost.time_us(most, 0, 0);
         if product_flops(&compute.op, &compute.space, &sizes) == 0 {
             return;
         }

@@ -31,4 +31,5 @@ pub mod report;
 pub mod propagate;
 pub mod lower;
 pub mod explain;
+pub mod auto_steps;
 pub mod compile;

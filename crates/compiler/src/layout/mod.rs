@@ -98,8 +98,8 @@ pub enum Steps {
     Count(u64),
     /// `stream`: as many as the dim is long.
     Whole,
-    /// `stream(auto)`: the compiler chooses; until it has, one.
-    Auto,
+    /// `stream(auto)`: as many as the compiler chose; until it has, one.
+    Auto(u64),
 }
 
 impl Steps {
@@ -108,7 +108,7 @@ impl Steps {
         match self {
             Steps::Count(n) => n,
             Steps::Whole => dim_size.max(1),
-            Steps::Auto => 1,
+            Steps::Auto(n) => n,
         }
     }
 }
@@ -286,6 +286,16 @@ impl Layout {
     /// The dim that an axis cuts.
     pub fn cuts_by(&self, axis: AxisId) -> Option<usize> {
         self.cuts.iter().position(|factors| factors.iter().any(|f| f.axis() == Some(axis)))
+    }
+
+    /// The same with another number of steps for each `stream(auto)`.
+    pub fn with_auto_steps(&self, steps: u64) -> Layout {
+        let of = |factor: &Factor| match factor {
+            Factor::Stream(Steps::Auto(_)) => Factor::Stream(Steps::Auto(steps)),
+            other => other.clone(),
+        };
+        let cuts = self.cuts.iter().map(|factors| factors.iter().map(of).collect()).collect();
+        Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
     }
 
     /// Whether a dim has a stream factor.

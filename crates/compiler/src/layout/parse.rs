@@ -325,7 +325,7 @@ impl Build<'_> {
     fn factor(&mut self, cursor: &mut Cursor<'_>, text: &FactorText<'_>) -> Option<Factor> {
         match (text.name, text.args.as_deref()) {
             ("stream", None) => Some(Factor::Stream(Steps::Whole)),
-            ("stream", Some([Arg::Word("auto")])) => Some(Factor::Stream(Steps::Auto)),
+            ("stream", Some([Arg::Word("auto")])) => Some(Factor::Stream(Steps::Auto(1))),
             ("stream", Some([Arg::Count(count @ 1..)])) => Some(Factor::Stream(Steps::Count(*count))),
             ("local", Some([Arg::Count(count @ 1..)])) => Some(Factor::Local(*count)),
             ("stream", _) => bad_cut(cursor, text, "`stream`, `stream(4)` or `stream(auto)`"),

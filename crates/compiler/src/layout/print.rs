@@ -29,7 +29,7 @@ impl Layout {
             Factor::Local(count) => format!("/local({count})"),
             Factor::Stream(Steps::Count(count)) => format!("/stream({count})"),
             Factor::Stream(Steps::Whole) => "/stream".into(),
-            Factor::Stream(Steps::Auto) => "/stream(auto)".into(),
+            Factor::Stream(Steps::Auto(_)) => "/stream(auto)".into(),
             Factor::Step(count, step) => format!("/step({count}, {step})"),
             Factor::Peer(Peer { axis, sizes, whose, step }) => {
                 let sizes = sizes.iter().flat_map(|sizes| sizes.iter()).map(|size| format!(", {size}"));

@@ -15,7 +15,7 @@ pub use print::PlacementText;
 pub use verify::{MOST_BLOCKS_OF_DIM, verify_layout, verify_sizes};
 
 use crate::diagnostic::Span;
-use crate::layout::Layout;
+use crate::layout::{Factor, Layout, Steps};
 use crate::mesh::Mesh;
 use crate::program::{Program, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,6 +176,21 @@ impl Placement {
     /// What is written for each value.
     pub fn by_value(&self) -> BTreeMap<ValueId, &Entry> {
         self.entries.iter().map(|entry| (entry.value, entry)).collect()
+    }
+
+    /// Whether the compiler is to choose a number of steps.
+    pub fn has_auto_steps(&self) -> bool {
+        let factors = self.entries.iter().flat_map(|entry| entry.layout.cuts().iter().flatten());
+        factors.into_iter().any(|factor| matches!(factor, Factor::Stream(Steps::Auto(_))))
+    }
+
+    /// The same with another number of steps for each `stream(auto)`.
+    pub fn with_auto_steps(&self, steps: u64) -> Placement {
+        let entries = self.entries.iter().map(|entry| {
+            let layout = entry.layout.with_auto_steps(steps);
+            Entry { layout, ..entry.clone() }
+        });
+        Placement { entries: entries.collect(), ..self.clone() }
     }
 
     /// The meshes on which values live: that of values that name no other, then that of each line.

@@ -241,11 +241,15 @@ impl Choose<'_> {
 
     fn note_steps(&mut self, value: ValueId, placed: &PlacedValue) {
         let name = &self.program.values[value].name;
-        let auto = |factor: &Factor| matches!(factor, Factor::Stream(Steps::Auto));
-        if placed.layout.cuts().iter().flatten().any(auto) && !self.program.is_input(value) {
-            self.notes
-                .push(format!("{name}: stream(auto) runs in 1 step: how many steps pay is not weighed yet"));
-        }
+        let auto = |factor: &Factor| match factor {
+            Factor::Stream(Steps::Auto(steps)) => Some(*steps),
+            _ => None,
+        };
+        let chosen = placed.layout.cuts().iter().flatten().find_map(auto);
+        self.notes.extend(chosen.filter(|_| !self.program.is_input(value)).map(|steps| match steps {
+            1 => format!("{name}: stream(auto) runs in 1 step: more would not hide enough to pay"),
+            steps => format!("{name}: stream(auto) runs in {steps} steps: more would not hide enough to pay"),
+        }));
         let entry = self.entries.get(&value);
         let via = entry.and_then(|entry| entry.via).filter(|via| *via != Overlap::None);
         if let (Some(via), Origin::Given) = (via, &placed.origin) {
