@@ -333,10 +333,9 @@ impl Build<'_> {
             ("step", Some([Arg::Count(count @ 1..), Arg::Word(step)]))
                 if self.scope.writer == Writer::Compiler =>
             {
-                match step.strip_prefix('i').and_then(|digits| digits.parse::<u16>().ok()) {
-                    Some(index) => Some(Factor::Step(*count, StepId::new(usize::from(index)))),
-                    None => bad_cut(cursor, text, "`step(4, i0)`"),
-                }
+                counter(step)
+                    .map(|step| Factor::Step(*count, step))
+                    .or_else(|| bad_cut(cursor, text, "`step(4, i0)`"))
             }
             ("owner" | "ahead", Some([Arg::Word(axis), Arg::Word(step), sizes @ ..]))
                 if self.scope.writer == Writer::Compiler =>
@@ -346,7 +345,7 @@ impl Build<'_> {
             (name, None) => self.axis(cursor, name, text.span, Use::Cut).map(Factor::Axis),
             (name, Some(args)) => {
                 let axis = self.axis(cursor, name, text.span, Use::Cut)?;
-                self.sizes(cursor, text, axis, args)
+                Some(Factor::Sizes(axis, self.sizes(cursor, text, axis, args)?))
             }
         }
     }
@@ -360,9 +359,7 @@ impl Build<'_> {
         sizes: &[Arg<'_>],
     ) -> Option<Factor> {
         let whose = if text.name == "owner" { Whose::Owner } else { Whose::Ahead };
-        let Some(step) = step.strip_prefix('i').and_then(|digits| digits.parse::<u16>().ok()) else {
-            return bad_cut(cursor, text, "`ahead(tp, i0)`");
-        };
+        let Some(step) = counter(step) else { return bad_cut(cursor, text, "`ahead(tp, i0)`") };
         let mesh = self.mesh.as_ref()?;
         let Some(axis) = mesh.axis(axis) else {
             cursor.report(unknown_axis(mesh, axis, text.span, Use::Cut));
@@ -370,12 +367,9 @@ impl Build<'_> {
         };
         let sizes = match sizes {
             [] => None,
-            sizes => match self.sizes(cursor, text, axis, sizes)? {
-                Factor::Sizes(_, sizes) => Some(sizes),
-                _ => None,
-            },
+            sizes => Some(self.sizes(cursor, text, axis, sizes)?),
         };
-        Some(Factor::Peer(Peer { axis, sizes, whose, step: StepId::new(usize::from(step)) }))
+        Some(Factor::Peer(Peer { axis, sizes, whose, step }))
     }
 
     /// `tp(5, 3, 4, 4)`: as many as the axis is long. Whether they fit the dim shows when it has a size.
@@ -385,7 +379,7 @@ impl Build<'_> {
         text: &FactorText<'_>,
         axis: AxisId,
         args: &[Arg<'_>],
-    ) -> Option<Factor> {
+    ) -> Option<Arc<[u64]>> {
         let counts = args.iter().map(|arg| match arg {
             Arg::Count(count) => Some(*count),
             Arg::Word(_) => None,
@@ -409,8 +403,14 @@ impl Build<'_> {
             cursor.report(mistake.help("their sum is the size of the piece that is cut"));
             return None;
         }
-        Some(Factor::Sizes(axis, sizes.into()))
+        Some(sizes.into())
     }
+}
+
+/// `i0`
+fn counter(word: &str) -> Option<StepId> {
+    let digits = word.strip_prefix('i')?;
+    digits.parse::<u16>().ok().map(|index| StepId::new(usize::from(index)))
 }
 
 fn unknown_axis(mesh: &Mesh, name: &str, span: Span, used: Use) -> Diagnostic {
