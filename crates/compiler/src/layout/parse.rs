@@ -425,7 +425,7 @@ fn unknown_axis(mesh: &Mesh, name: &str, span: Span, used: Use) -> Diagnostic {
     })
 }
 
-fn bad_cut(cursor: &mut Cursor<'_>, text: &FactorText<'_>, written: &str) -> Option<Factor> {
+fn bad_cut<T>(cursor: &mut Cursor<'_>, text: &FactorText<'_>, written: &str) -> Option<T> {
     let message = format!("{} cannot cut like this", quote(text.name));
     let mistake = Diagnostic::at(Code::BadCut, text.span, message);
     cursor.report(mistake.help(format!("it is written {written}; a count is at least 1")));
