@@ -24,14 +24,16 @@ mod parse;
 mod piece;
 mod reach;
 mod region;
+mod scope;
 mod print;
 
 pub use ceil::CeilPieces;
 pub use index_set::{IndexSet, Overlap, overlap, volume};
-pub use parse::{LayoutScope, Lookup, Writer, compilers_dim, parse_layout};
+pub use parse::{compilers_dim, parse_layout};
 pub use piece::{DimCuts, Place};
 pub use print::LayoutText;
 pub use region::{Region, box_intersection, is_empty_box};
+pub use scope::{LayoutScope, Lookup, Writer};
 pub use stream::Stream;
 
 use crate::dtype::Combine;
