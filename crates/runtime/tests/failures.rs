@@ -126,7 +126,7 @@ fn sj6_cf10_a_failure_at_any_instruction_of_any_device_stops_all_and_is_told_ali
             let mut errors = Vec::new();
             for device in (0..devices as usize).map(DeviceId::new) {
                 for instr in (0..40).map(InstrId::new) {
-                    for doing in [Doing::Compute, Doing::Copy, Doing::Wait] {
+                    for doing in [Doing::Compute, Doing::Copy, Doing::Tell, Doing::Wait] {
                         for how in [How::Refused("enough".into()), How::Panic("too much".into())] {
                             *probe.0.lock().unwrap() = Some(At { device, instr, doing, how: how.clone() });
                             let start = Instant::now();
@@ -137,8 +137,8 @@ fn sj6_cf10_a_failure_at_any_instruction_of_any_device_stops_all_and_is_told_ali
                             let Err(error) = ran else { continue };
                             let RunError::Device(failure) = &error else { panic!("{error}") };
                             assert_eq!((failure.device, &failure.how), (device, &how));
-                            // Streams beside each other wait more often: not all is comparable.
-                            if doing != Doing::Wait {
+                            // Streams beside each other meet more often: not all is comparable.
+                            if matches!(doing, Doing::Compute | Doing::Copy) {
                                 errors.push(error.to_string());
                             }
                         }

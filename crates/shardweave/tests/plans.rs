@@ -235,23 +235,149 @@ fn every_form_is_printed_and_those_of_the_language_are_read_back() {
     assert_eq!(json["text"].as_str().map(str::trim_end), Some(emit("p.weave", "local").stdout.trim_end()));
 }
 
+/// What a run with these flags writes.
+fn trace(bench: &Bench, flags: &str) -> Vec<Value> {
+    bench.run(&format!("run p.weave --random 1 --trace t.json {flags}")).exits(0);
+    let text = std::fs::read_to_string(bench.path("t.json")).expect("there");
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    trace["traceEvents"].as_array().expect("a list").clone()
+}
+
+fn with<'a>(events: &'a [Value], field: &'a str, value: &'a str) -> impl Iterator<Item = &'a Value> {
+    events.iter().filter(move |event| event[field] == value)
+}
+
+/// The sum of an argument of all bars.
+fn total(events: &[Value], arg: &str) -> u64 {
+    with(events, "ph", "X").filter_map(|bar| bar["args"][arg].as_u64()).sum()
+}
+
 #[test]
 fn a_trace_has_a_process_for_each_device() {
     let bench = Bench::with(LAYER);
     for on in ["threads", "lockstep"] {
-        bench.run(&format!("run p.weave --random 1 --trace t.json --on {on}")).exits(0);
-        let text = std::fs::read_to_string(bench.path("t.json")).expect("there");
-        let trace: Value = serde_json::from_str(&text).expect("JSON");
-        let events = trace["traceEvents"].as_array().expect("a list");
-        let names: Vec<&str> = events.iter().filter_map(|event| event["args"]["name"].as_str()).collect();
-        assert_eq!(names, ["device 0", "device 1"]);
+        let events = trace(&bench, &format!("--on {on}"));
+        let names = |what: &str| -> Vec<String> {
+            with(&events, "name", what).map(|event| event["args"]["name"].as_str().unwrap().into()).collect()
+        };
+        assert_eq!(names("process_name"), ["device 0", "device 1"]);
+        assert_eq!(names("thread_name"), ["compute and communication"; 2], "one stream does both");
         for device in 0..2 {
             let bars = events.iter().filter(|event| event["ph"] == "X" && event["pid"] == device);
             let named: Vec<&str> = bars.clone().filter_map(|bar| bar["name"].as_str()).collect();
-            for part in ["all_gather", "linear", "relu"] {
-                assert!(named.iter().any(|name| name.contains(part)), "device {device} on {on}: {named:?}");
+            for part in ["all_gather x", "linear y", "relu z"] {
+                assert!(named.contains(&part), "device {device} on {on}: {named:?}");
             }
             assert!(bars.clone().all(|bar| bar["ts"].is_f64() && bar["dur"].is_f64()));
         }
     }
+}
+
+/// A product in steps, with its operand gathered on a stream of its own.
+const STEPS: &str = "
+mesh line { tp = 2 }
+program layer {
+  input x: f32[s=12, e=4]
+  input w: f32[h=8, e=4]
+  y = linear(x, w)
+  output y
+}
+placement steps for layer on line {
+  x: s/stream(3)/tp
+  w: h/tp
+  y: s/stream(3), h/tp
+}
+";
+
+#[test]
+fn a_trace_has_a_track_for_each_stream_with_steps_bytes_and_flops() {
+    let bench = Bench::with(STEPS);
+    let plan = bench.run("explain p.weave --json").exits(0).json();
+    for flags in ["--on threads", "--on lockstep", "--link 100,1"] {
+        let events = trace(&bench, flags);
+        let tracks: Vec<String> = with(&events, "name", "thread_name")
+            .map(|track| format!("{} {} {}", track["pid"], track["tid"], track["args"]["name"]))
+            .collect();
+        assert_eq!(
+            tracks,
+            [r#"0 0 "compute""#, r#"0 1 "communication""#, r#"1 0 "compute""#, r#"1 1 "communication""#]
+        );
+        for name in ["linear y", "all_gather x"] {
+            let mut steps: Vec<&str> =
+                with(&events, "name", name).filter_map(|bar| bar["args"]["step"].as_str()).collect();
+            steps.sort_unstable();
+            assert_eq!(steps, ["0", "0", "1", "1", "2", "2"], "{name} on two devices, {flags}");
+        }
+        assert_eq!(Some(total(&events, "bytes")), plan["collectives"][0]["bytes_total"].as_u64());
+        assert_eq!(Some(total(&events, "flops")), plan["flops_per_device"].as_u64().map(|one| 2 * one));
+        let linked = with(&events, "cat", "link").filter_map(|bar| bar["name"].as_str());
+        let linked: Vec<&str> = linked.collect();
+        assert_eq!(linked.len(), if flags.contains("link") { 6 } else { 0 }, "{flags}");
+        assert!(linked.iter().all(|name| *name == "all_gather x, simulated link"), "{linked:?}");
+    }
+}
+
+#[test]
+fn arrows_lead_from_the_device_that_gives_to_the_one_that_takes() {
+    let bench = Bench::with(STEPS);
+    for flags in ["--on threads", "--on lockstep", "--link 100,1"] {
+        let events = trace(&bench, flags);
+        let (starts, ends): (Vec<_>, Vec<_>) =
+            (with(&events, "ph", "s").collect(), with(&events, "ph", "f").collect());
+        assert_eq!((starts.len(), ends.len()), (6, 6), "one for each step and device, {flags}");
+        let mut bytes = 0;
+        for (id, (start, end)) in starts.iter().zip(&ends).enumerate() {
+            assert_eq!((start["id"].as_u64(), end["id"].as_u64()), (Some(id as u64), Some(id as u64)));
+            assert_ne!(start["pid"], end["pid"]);
+            let time = |end: &Value| end["ts"].as_f64().expect("a time");
+            assert!(time(start) <= time(end), "{start} {end}");
+            // Each end is at a bar of its track: viewers drop arrows that are at none.
+            for (at, doing) in [(start, "tell"), (end, "copy")] {
+                let is_at = |bar: &&Value| {
+                    let from = time(bar);
+                    let to = from + bar["dur"].as_f64().expect("a duration");
+                    bar["pid"] == at["pid"] && bar["tid"] == at["tid"] && (from..=to).contains(&time(at))
+                };
+                assert!(with(&events, "cat", doing).any(|bar| is_at(&bar)), "{at} {flags}");
+            }
+            bytes += end["args"]["bytes"].as_u64().expect("bytes");
+        }
+        assert_eq!(bytes, total(&events, "bytes"));
+    }
+}
+
+#[test]
+fn a_traced_run_tells_how_each_device_spent_it() {
+    let bench = Bench::with(STEPS);
+    let told = bench.run("run p.weave --random 1 --trace t.json").exits(0);
+    let told = told.prints(&[
+        "computing",
+        "communicating",
+        "of it hidden",
+        "waiting",
+        "mean",
+        "the traced run took",
+    ]);
+    assert!(!told.stdout.contains("simulated"));
+    bench
+        .run("run p.weave --random 1 --trace t.json --link 100,1")
+        .exits(0)
+        .prints(&["communicating (simulated link)"]);
+    let json = bench.run("run p.weave --random 1 --trace t.json --link 100,1 --json").exits(0).json();
+    assert_eq!(keys(&json), [&EXPLAINED[..], &["outputs", "check", "time_ms", "timeline"]].concat());
+    let timeline = &json["timeline"];
+    assert_eq!(keys(timeline), ["run_ms", "simulated_link", "devices"]);
+    assert_eq!(timeline["simulated_link"], true);
+    let devices = timeline["devices"].as_array().expect("a list");
+    assert_eq!(devices.len(), 2);
+    for (number, device) in devices.iter().enumerate() {
+        assert_eq!(device["device"], number);
+        let time = |name: &str| device[name].as_f64().expect("a time");
+        assert!(time("communicating_ms") >= 0.3, "three steps over the link: {device}");
+        assert!(time("hidden_ms") <= time("computing_ms").min(time("communicating_ms")), "{device}");
+        let all = time("computing_ms") + time("communicating_ms") - time("hidden_ms") + time("waiting_ms");
+        assert!((all - timeline["run_ms"].as_f64().expect("a time")).abs() < 1e-6, "{device}");
+    }
+    let json = bench.run("run p.weave --random 1 --trace t.json --on reference --json").exits(0).json();
+    assert_eq!(json["timeline"], Value::Null, "nothing is recorded there");
 }

@@ -214,7 +214,7 @@ impl<'a> Trials<'a> {
             .iter()
             .find(|(spot, how)| (spot.device, how) == (failure.device, &failure.how))
             .unwrap_or_else(|| panic!("{}: nobody made it fail so: {failure}", told()));
-        let text = &self.session.recording().instrs[spot.instr];
+        let text = &self.session.recording().instrs[spot.instr].text;
         assert!(failure.instruction.starts_with(&format!("`{text}`")), "{}: {failure}", told());
         let none = self.session.outputs().err();
         assert_eq!(none, Some(RunError::NotReady(NotReady::Outputs)), "{}", told());

@@ -15,12 +15,14 @@
 mod error;
 mod link;
 mod record;
+mod spent;
 
-pub use crate::instantiate::{InstrId, Streams};
+pub use crate::instantiate::{Instr, InstrId, Streams};
 pub use error::{Failure, How, InputError, NotReady, RunError, Stuck, WrongInput};
 pub use link::Link;
-pub use record::{Doing, Event, MoveRecord, Record, Recording};
+pub use record::{Doing, Event, MoveRecord, Record, Recording, Taken};
 pub(crate) use record::{Log, Recorder};
+pub use spent::Spent;
 
 use crate::arena::Arenas;
 use crate::instantiate::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Run, Task, Tasks, TurnId, Work};
@@ -32,7 +34,7 @@ use shardweave_compiler::mesh::DeviceId;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes that are reduced at a time: half of the nearest cache. A multiple of every element's size.
 const REDUCE_BLOCK: usize = 16 << 10;
@@ -102,7 +104,7 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     pub fn new(job: &'a Job, id: LaneId, scratch: &'a Scratch) -> Walk<'a> {
-        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, told: 0, log: job.recorder.log(), scratch }
+        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, told: 0, log: job.recorder.log(id), scratch }
     }
 
     /// How many tasks are done.
@@ -128,21 +130,17 @@ impl<'a> Walk<'a> {
     fn tasks(&mut self, rendezvous: &impl Rendezvous) -> Outcome {
         while let Some(task) = self.lane.tasks.get(self.at) {
             let start = self.log.as_ref().and_then(Log::now);
-            let doing = match &task.work {
-                Work::Kernel(_) => Doing::Compute,
-                Work::Copy(_) => Doing::Copy,
-                Work::Publish(_) | Work::Wait(..) => Doing::Wait,
-            };
-            if let Err(reason) = self.asked(task, doing) {
+            if let Err(reason) = self.asked(task) {
                 return self.failed(How::Refused(reason));
             }
+            let mut copied = None;
             match &task.work {
                 Work::Kernel(kernel) => {
                     if let Err(error) = compute(&self.job.arenas, self.lane.device, kernel, self.scratch) {
                         return self.failed(How::Kernel(error));
                     }
                 }
-                Work::Copy(copy) => self.copy(task, copy),
+                Work::Copy(copy) => copied = self.copy(task, copy),
                 Work::Publish(tick) => rendezvous.publish(self.id, *tick),
                 Work::Wait(lanes, tick) => match meet_all(rendezvous, lanes, *tick) {
                     Ok(()) => {}
@@ -151,30 +149,34 @@ impl<'a> Walk<'a> {
                 },
             }
             if let (Some(start), Some(log)) = (start, &mut self.log) {
-                let instr = self.job.tasks.turns[task.turn].instr;
-                log.ended((self.lane.device, self.lane.stream), instr, doing, start);
+                log.ended(self.at, start, copied);
             }
             self.at += 1;
         }
         Outcome::Finished
     }
 
-    fn asked(&mut self, task: &Task, doing: Doing) -> Result<(), String> {
+    fn asked(&mut self, task: &Task) -> Result<(), String> {
         match &self.job.probe {
             Some(probe) if self.told == self.at => {
                 self.told += 1;
-                probe.before(self.lane.device, self.job.tasks.turns[task.turn].instr, doing)
+                let instr = self.job.tasks.turns[task.turn].instr;
+                probe.before(self.lane.device, instr, Doing::of(&task.work))
             }
             _ => Ok(()),
         }
     }
 
-    fn copy(&mut self, task: &Task, copy: &Copy) {
+    /// Gives the time when the elements were there, if only the link held up the device from then on.
+    fn copy(&mut self, task: &Task, copy: &Copy) -> Option<Duration> {
         let start = self.job.link.map(|link| (link, Instant::now()));
         copy_pieces(&self.job.arenas, self.lane.device, copy);
+        let mut copied = None;
         if let Some((link, start)) = start {
             let others = copy.sources().filter(|(from, _)| *from != self.lane.device);
-            link.deliver(start, others.map(|(_, bytes)| bytes as u64).sum());
+            let bytes: u64 = others.map(|(_, bytes)| bytes as u64).sum();
+            copied = self.log.as_ref().filter(|_| bytes > 0).and_then(Log::now);
+            link.deliver(start, bytes);
         }
         if let Some(log) = &mut self.log {
             let instr = self.job.tasks.turns[task.turn].instr;
@@ -182,6 +184,7 @@ impl<'a> Walk<'a> {
                 log.take(instr, from, bytes);
             }
         }
+        copied
     }
 
     fn failed(&self, how: How) -> Outcome {

@@ -1,11 +1,12 @@
 //! What a run did: bytes that went from device to device, and when what ran.
 
-use crate::instantiate::{InstrId, Tasks};
-use crate::meet::lock;
+use crate::instantiate::{Instr, InstrId, Kernel, LaneId, Tasks, Work};
+use crate::meet::{Tick, lock};
 use shardweave_compiler::host::StreamId;
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::instr::Kind;
 use shardweave_compiler::mesh::DeviceId;
+use shardweave_compiler::op::product_flops;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -29,8 +30,10 @@ pub struct Recording {
     pub moves: Vec<MoveRecord>,
     /// What each device did when, device by device, each in its own order.
     pub events: Vec<Event>,
-    /// The instructions, as they stand in the host program; none if nothing was recorded.
-    pub instrs: Table<InstrId, String>,
+    /// The instructions, in the order of the host program; none if nothing was recorded.
+    pub instrs: Table<InstrId, Instr>,
+    /// How long the run took.
+    pub time: Duration,
 }
 
 /// The bytes of one move instruction, all its steps together.
@@ -55,12 +58,29 @@ pub struct Event {
     pub stream: Option<StreamId>,
     /// A part of which instruction.
     pub instr: InstrId,
+    /// The running step of each loop around the instruction, outermost first.
+    pub steps: Box<[u64]>,
     /// What it did.
     pub doing: Doing,
+    /// Operations of the matrix products that it computed.
+    pub flops: u128,
+    /// What it copied from other devices, one entry for each.
+    pub taken: Vec<Taken>,
     /// When it started, counted from the start of the run.
     pub start: Duration,
     /// When it ended.
     pub end: Duration,
+}
+
+/// What a device took from another one at a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Whose it was.
+    pub from: DeviceId,
+    /// How many bytes.
+    pub bytes: u64,
+    /// When the other device gave it away: told that it could be taken.
+    pub given: Duration,
 }
 
 /// What a device can be doing.
@@ -70,8 +90,24 @@ pub enum Doing {
     Compute,
     /// Taking elements from its own and other pieces.
     Copy,
+    /// Waiting until the bytes of a copy would have come over the link that is played; a part of the copy.
+    Link,
+    /// Telling other devices or streams how far it has come.
+    Tell,
     /// Waiting for another device or stream.
     Wait,
+}
+
+impl Doing {
+    /// What a device does that comes to a task.
+    pub(crate) fn of(work: &Work) -> Doing {
+        match work {
+            Work::Kernel(_) => Doing::Compute,
+            Work::Copy(_) => Doing::Copy,
+            Work::Publish(_) => Doing::Tell,
+            Work::Wait(..) => Doing::Wait,
+        }
+    }
 }
 
 impl MoveRecord {
@@ -97,8 +133,19 @@ pub(crate) struct Recorder {
 pub(crate) struct Log {
     record: Record,
     start: Instant,
+    lane: LaneId,
     taken: BTreeMap<(InstrId, DeviceId), u64>,
-    events: Vec<Event>,
+    done: Vec<Done>,
+}
+
+/// A task that a lane has done. What it was is looked up when the run is over.
+struct Done {
+    /// Its place among the tasks of the lane.
+    task: usize,
+    start: Duration,
+    /// When the elements of a copy were there, if the rest of the time was the link's.
+    copied: Option<Duration>,
+    end: Duration,
 }
 
 impl Recorder {
@@ -108,9 +155,9 @@ impl Recorder {
     }
 
     /// A log for one lane; none if nothing is recorded.
-    pub fn log(&self) -> Option<Log> {
-        let log =
-            || Log { record: self.record, start: self.start, taken: BTreeMap::new(), events: Vec::new() };
+    pub fn log(&self, lane: LaneId) -> Option<Log> {
+        let (record, start) = (self.record, self.start);
+        let log = || Log { record, start, lane, taken: BTreeMap::new(), done: Vec::new() };
         (self.record != Record::Nothing).then(log)
     }
 
@@ -124,23 +171,31 @@ impl Recorder {
         if self.record == Record::Nothing {
             return Recording::default();
         }
+        let time = self.start.elapsed();
         let logs = std::mem::take(&mut *lock(&self.logs));
         let mut sent: BTreeMap<InstrId, Vec<u64>> = BTreeMap::new();
-        let mut events: Vec<Event> = Vec::new();
-        for log in logs {
-            for ((instr, from), bytes) in log.taken {
-                sent.entry(instr).or_insert_with(|| vec![0; tasks.used.len()])[from.index()] += bytes;
-            }
-            events.extend(log.events);
+        for ((instr, from), bytes) in logs.iter().flat_map(|log| &log.taken) {
+            sent.entry(*instr).or_insert_with(|| vec![0; tasks.used.len()])[from.index()] += bytes;
         }
+        let told = told(&logs, tasks);
+        let mut events: Vec<Event> = logs.iter().flat_map(|log| log.events(tasks, &told)).collect();
         events.sort_by_key(|event| (event.device, event.stream, event.start));
         let moves = tasks.instrs.iter().filter_map(|(instr, row)| {
             let sent = sent.remove(&instr).unwrap_or_else(|| vec![0; tasks.used.len()]);
             Some(MoveRecord { instr, text: row.text.clone(), kind: row.kind?, sent })
         });
-        let instrs = tasks.instrs.values().map(|row| row.text.clone());
-        Recording { moves: moves.collect(), events, instrs: instrs.collect() }
+        let instrs = tasks.instrs.values().cloned();
+        Recording { moves: moves.collect(), events, instrs: instrs.collect(), time }
     }
+}
+
+/// When each lane told that it had come to a tick.
+fn told(logs: &[Log], tasks: &Tasks) -> BTreeMap<(LaneId, Tick), Duration> {
+    let of = |log: &'_ Log, done: &Done| match tasks.lanes[log.lane].tasks[done.task].work {
+        Work::Publish(tick) => Some(((log.lane, tick), done.start)),
+        _ => None,
+    };
+    logs.iter().flat_map(|log| log.done.iter().filter_map(move |done| of(log, done))).collect()
 }
 
 impl Log {
@@ -154,15 +209,60 @@ impl Log {
         (self.record == Record::Times).then(|| self.start.elapsed())
     }
 
-    /// Something that started at `start` has ended.
-    pub fn ended(
-        &mut self,
-        (device, stream): (DeviceId, Option<StreamId>),
-        instr: InstrId,
-        doing: Doing,
-        start: Duration,
-    ) {
+    /// A task of the lane that started at `start` has ended.
+    pub fn ended(&mut self, task: usize, start: Duration, copied: Option<Duration>) {
         let end = self.start.elapsed();
-        self.events.push(Event { device, stream, instr, doing, start, end });
+        self.done.push(Done { task, start, copied, end });
     }
+
+    /// What the device did in this lane.
+    fn events(&self, tasks: &Tasks, told: &BTreeMap<(LaneId, Tick), Duration>) -> Vec<Event> {
+        let lane = &tasks.lanes[self.lane];
+        let mut events = Vec::new();
+        // A lane has waited for all that it takes from right before it takes it.
+        let mut waited: BTreeMap<DeviceId, Duration> = BTreeMap::new();
+        for &Done { task, start, copied, end } in &self.done {
+            let task = &lane.tasks[task];
+            let turn = &tasks.turns[task.turn];
+            let event = |doing, start, end| Event {
+                device: lane.device,
+                stream: lane.stream,
+                instr: turn.instr,
+                steps: turn.steps.clone(),
+                doing,
+                flops: 0,
+                taken: Vec::new(),
+                start,
+                end,
+            };
+            let mut done = event(Doing::of(&task.work), start, copied.unwrap_or(end));
+            match &task.work {
+                Work::Kernel(kernel) => done.flops = flops(kernel),
+                Work::Wait(lanes, tick) => {
+                    let told =
+                        |&other: &LaneId| Some((tasks.lanes[other].device, *told.get(&(other, *tick))?));
+                    waited = lanes.iter().filter_map(told).collect();
+                }
+                Work::Copy(copy) => {
+                    let mut bytes: BTreeMap<DeviceId, u64> = BTreeMap::new();
+                    for (from, more) in copy.sources().filter(|(from, _)| *from != lane.device) {
+                        *bytes.entry(from).or_default() += more as u64;
+                    }
+                    let given = |from| waited.get(&from).copied().unwrap_or(start);
+                    let taken = |(from, bytes)| Taken { from, bytes, given: given(from) };
+                    done.taken = bytes.into_iter().map(taken).collect();
+                }
+                Work::Publish(_) => {}
+            }
+            events.push(done);
+            events.extend(copied.map(|copied| event(Doing::Link, copied, end)));
+        }
+        events
+    }
+}
+
+/// Operations of the products of a kernel.
+fn flops(kernel: &Kernel) -> u128 {
+    let extents: Vec<u64> = kernel.pieces.extents().collect();
+    product_flops(&kernel.compute.op, &kernel.compute.space, &extents)
 }

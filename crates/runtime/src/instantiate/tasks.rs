@@ -55,6 +55,10 @@ pub struct Lane {
 pub struct Instr {
     /// As it stands in the host program.
     pub text: String,
+    /// In short, as the program names it: `linear y`, `all_gather x`; an event's id where streams meet.
+    pub name: String,
+    /// The stream it is enqueued on.
+    pub stream: StreamId,
     /// The program's value that it makes a part of, if it makes anything.
     pub value: Option<String>,
     /// The pattern, if it is a move.

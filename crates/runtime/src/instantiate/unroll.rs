@@ -291,6 +291,14 @@ fn list_instrs(program: &HostProgram, instrs: &mut Table<InstrId, Instr>) {
             _ => (None, None),
         };
         let value = result.and_then(|buffer| program.buffers.get(buffer)).map(|buffer| buffer.name.clone());
-        instrs.push(Instr { text: format!("{stream}: {action}"), value, kind });
+        let of_value =
+            |operation| [Some(operation), value.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+        let name = match action {
+            Action::Compute(compute) => of_value(compute.op.name()).join(" "),
+            Action::Move(mv) => of_value(mv.kind.name()).join(" "),
+            Action::Record(event) | Action::Wait { event, .. } => event.to_string(),
+            Action::Alloc(buffer) | Action::Free(buffer) => buffer.to_string(),
+        };
+        instrs.push(Instr { text: format!("{stream}: {action}"), name, stream, value, kind });
     }
 }

@@ -48,6 +48,11 @@ impl Pieces {
         let result = Dense::of(&space.result, &extents);
         Pieces { held, extents, operands, result }
     }
+
+    /// How many indices are held of each dim.
+    pub fn extents(&self) -> impl Iterator<Item = u64> {
+        self.extents.iter().map(|&extent| extent as u64)
+    }
 }
 
 /// An operation at work: its space, the device's pieces of it, and memory to work in.

@@ -96,6 +96,7 @@ mod tests {
     use crate::execute::{Record, Recorder};
     use crate::instantiate::tasks::{Instr, Lane, Task, Tasks, Turn, Work};
     use crate::threads::Threads;
+    use shardweave_compiler::host::StreamId;
     use shardweave_compiler::id::Id;
     use shardweave_compiler::mesh::DeviceId;
     use std::sync::Arc;
@@ -106,7 +107,13 @@ mod tests {
         let (mut instrs, mut turns) = (Table::new(), Table::new());
         let lanes = lanes.into_iter().enumerate().map(|(device, works)| {
             let task = |(at, work)| {
-                let instr = instrs.push(Instr { text: format!("{device}.{at}"), value: None, kind: None });
+                let instr = instrs.push(Instr {
+                    text: format!("{device}.{at}"),
+                    name: String::new(),
+                    stream: StreamId::new(0),
+                    value: None,
+                    kind: None,
+                });
                 Task { turn: turns.push(Turn { instr, steps: [].into() }), work }
             };
             let tasks = works.into_iter().enumerate().map(task).collect();

@@ -208,7 +208,7 @@ pub struct RunArgs {
     /// Run N times more and tell the median time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Write what ran when, as a Chrome trace
+    /// Write what ran when, as a Chrome trace, and sum it up
     #[arg(long, value_name = "FILE.json")]
     pub trace: Option<PathBuf>,
 }

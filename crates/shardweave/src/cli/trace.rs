@@ -1,38 +1,108 @@
 //! `--trace`: what ran when, for a viewer of Chrome traces (`chrome://tracing`, Perfetto).
 //!
-//! A process is a device, a thread is one of its streams; each part of an instruction is a bar with its
-//! name and duration in microseconds.
+//! ```text
+//!  process  device 0
+//!  track      compute          |linear y|        |linear y|
+//!  track      communication    |tell|all_gather x|wait|
+//!                                 \  arrow, from where a device gives to where another one takes
+//!  process  device 1               \
+//!  track      communication    |wait|all_gather x|
+//! ```
+//! Each part of an instruction is a bar with its start and duration in microseconds.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use shardweave_compiler::host::StreamId;
 use shardweave_compiler::id::Id;
+use shardweave_compiler::mesh::DeviceId;
 use shardweave_runtime::execute::{Doing, Event, Recording};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The trace as JSON.
 pub fn chrome(recording: &Recording) -> String {
-    let devices: BTreeSet<usize> = recording.events.iter().map(|event| event.device.index()).collect();
-    let names = devices.into_iter().map(|device| {
-        json!({ "name": "process_name", "ph": "M", "pid": device, "args": { "name": format!("device {device}") } })
+    let tracks = |event: &Event| (event.device, recording.instrs[event.instr].stream);
+    let tracks: BTreeSet<(DeviceId, StreamId)> = recording.events.iter().map(tracks).collect();
+    let devices: BTreeSet<DeviceId> = tracks.iter().map(|(device, _)| *device).collect();
+    let processes = devices.into_iter().map(|device| {
+        let args = json!({ "name": format!("device {}", device.index()) });
+        json!({ "name": "process_name", "ph": "M", "pid": device.index(), "args": args })
     });
-    let bars = recording.events.iter().map(|event| bar(recording, event));
-    json!({ "traceEvents": names.chain(bars).collect::<Vec<Value>>(), "displayTimeUnit": "ms" }).to_string()
+    let threads = tracks.into_iter().map(|(device, stream)| {
+        let args = json!({ "name": track_name(recording, stream) });
+        json!({ "name": "thread_name", "ph": "M", "pid": device.index(), "tid": stream.index(), "args": args })
+    });
+    let mut events: Vec<Value> = processes.chain(threads).collect();
+    events.extend(recording.events.iter().map(|event| bar(recording, event)));
+    let arrows =
+        recording.events.iter().flat_map(|event| event.taken.iter().map(move |taken| (event, taken)));
+    for (id, (event, taken)) in arrows.enumerate() {
+        let instr = &recording.instrs[event.instr];
+        let end = |phase: &str, device: DeviceId, time: Duration| {
+            json!({
+                "name": instr.name,
+                "cat": "arrow",
+                "ph": phase,
+                "id": id,
+                "ts": microseconds(time),
+                "pid": device.index(),
+                "tid": instr.stream.index(),
+                "args": { "bytes": taken.bytes },
+            })
+        };
+        let mut there = end("f", event.device, event.start);
+        there["bp"] = "e".into(); // to the bar that is there, not to the next one
+        events.extend([end("s", taken.from, taken.given), there]);
+    }
+    json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string()
+}
+
+/// What the instructions of a stream do.
+fn track_name(recording: &Recording, stream: StreamId) -> &'static str {
+    let of_stream = |event: &&Event| recording.instrs[event.instr].stream == stream;
+    let own = || recording.events.iter().filter(of_stream);
+    let computes = own().any(|event| event.doing == Doing::Compute);
+    match (computes, own().any(|event| recording.communicates(event))) {
+        (true, true) => "compute and communication",
+        (false, true) => "communication",
+        (_, false) => "compute",
+    }
 }
 
 fn bar(recording: &Recording, event: &Event) -> Value {
-    let microseconds = |time: std::time::Duration| time.as_secs_f64() * 1e6;
-    let doing = match event.doing {
-        Doing::Compute => "compute",
-        Doing::Copy => "copy",
-        Doing::Wait => "wait",
+    let instr = &recording.instrs[event.instr];
+    let (doing, name) = match event.doing {
+        Doing::Compute => ("compute", instr.name.clone()),
+        Doing::Copy => ("copy", instr.name.clone()),
+        Doing::Link => ("link", format!("{}, simulated link", instr.name)),
+        Doing::Tell => ("tell", format!("tell {}", instr.name)),
+        Doing::Wait => ("wait", format!("wait {}", instr.name)),
     };
+    let mut args = Map::new();
+    args.insert("doing".into(), doing.into());
+    args.insert("instruction".into(), instr.text.as_str().into());
+    if !event.steps.is_empty() {
+        let steps: Vec<String> = event.steps.iter().map(u64::to_string).collect();
+        args.insert("step".into(), steps.join(", ").into());
+    }
+    if event.flops > 0 {
+        args.insert("flops".into(), u64::try_from(event.flops).unwrap_or(u64::MAX).into());
+    }
+    if event.doing == Doing::Copy {
+        let bytes: u64 = event.taken.iter().map(|taken| taken.bytes).sum();
+        args.insert("bytes".into(), bytes.into());
+    }
     json!({
-        "name": recording.instrs[event.instr],
+        "name": name,
         "cat": doing,
         "ph": "X",
         "ts": microseconds(event.start),
         "dur": microseconds(event.end.saturating_sub(event.start)),
         "pid": event.device.index(),
-        "tid": event.stream.map_or(0, |stream| stream.index()),
-        "args": { "doing": doing },
+        "tid": instr.stream.index(),
+        "args": args,
     })
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
 }

@@ -94,7 +94,7 @@ impl Console {
     }
 }
 
-/// A text without what differs from run to run: numbers before `ms`, numbers like `1.5e-7`, and how wide
+/// A text without what differs from run to run: numbers before `ms` and `%`, numbers like `1.5e-7`, and how wide
 /// the columns are that hold them.
 pub fn comparable(text: &str) -> String {
     let mut plain = String::new();
@@ -107,7 +107,7 @@ pub fn comparable(text: &str) -> String {
         plain.push_str(&rest[..start]);
         let (kept, after) = match exponent.filter(|power| power.starts_with(is_digit)) {
             Some(power) => ("#", &power[leading(power, is_digit).len()..]),
-            None if behind.starts_with(" ms") => ("#", behind),
+            None if behind.starts_with(" ms") || behind.starts_with('%') => ("#", behind),
             None => (number, behind),
         };
         plain.push_str(kept);
@@ -131,8 +131,8 @@ fn leading(text: &str, accept: impl Fn(char) -> bool) -> &str {
 #[test]
 fn only_times_errors_and_widths_are_left_out() {
     assert_eq!(
-        comparable("in 1.234 ms,  3 bytes, 1.5e-7, 0.000e0, eps=1e-5"),
-        "in # ms, 3 bytes, #, #, eps=#"
+        comparable("in 1.234 ms  30%,  3 bytes, 1.5e-7, 0.000e0, eps=1e-5"),
+        "in # ms #%, 3 bytes, #, #, eps=#"
     );
     assert_eq!(comparable("4 B, 2.0 us, 5 elements"), "4 B, 2.0 us, 5 elements");
 }

@@ -63,7 +63,10 @@ fn the_reference_names_the_fields_of_the_json() {
     let sizes = ["--size", "b=1", "s=8", "e=8", "h=8"];
     let run =
         ["run", "examples/mlp.weave", "--placement", "overlapped", "--random", "1", "--check", "--json"];
-    let output = shardweave(&[&run[..], &sizes, &["--repeat", "2"]].concat());
+    let folder = tempfile::tempdir().expect("tests can write to the folder for temporary files");
+    let trace = folder.path().join("trace.json");
+    let traced = ["--repeat", "2", "--trace", trace.to_str().expect("a path in Unicode")];
+    let output = shardweave(&[&run[..], &sizes, &traced].concat());
     let mut built = BTreeSet::new();
     fields(&serde_json::from_slice(&output.stdout).expect("JSON"), "", &mut built);
     let wrong = shardweave(&["explain", "examples/mlp.weave", "--placement", "overlapped", "--json"]);

@@ -12,7 +12,7 @@ use crate::bind::{Bound, Missing, bind};
 use crate::checked::{Checked, check};
 use crate::choose::choose;
 use crate::playing::{Ran, Sources, play};
-use crate::render::{OutputReport, RunReport, Times, Told, result};
+use crate::render::{OutputReport, Over, RunReport, Timeline, Times, Told, result};
 use crate::targets::Targets;
 use crate::trace;
 use shardweave_compiler::compile::{Plan, compile};
@@ -102,23 +102,29 @@ fn tell(
         }
     });
     let mut plan_report = plan.report.clone();
+    let mut over = Over::Memory;
     if let (Some(link), Player::Threads) = (args.target.link, args.on) {
+        over = Over::SimulatedLink;
         plan_report.notes.push(format!(
             "the threads deliver as a link with {} us and {} GB/s between two devices would",
             link.latency_us, link.gigabytes_per_second
         ));
     }
-    let report = RunReport {
-        report: plan_report,
-        outputs: outputs.collect(),
-        check: checked.map(|checked| checked.report.clone()),
-        times: Times {
-            compile: milliseconds(compile_time),
-            first_run: milliseconds(ran.first),
-            run: ran.repeated.map(milliseconds),
-        },
-        told: if args.plan { Told::Plan } else { Told::Title },
-    };
+    let report =
+        RunReport {
+            report: plan_report,
+            outputs: outputs.collect(),
+            check: checked.map(|checked| checked.report.clone()),
+            timeline: Some(ran.recording.spent())
+                .filter(|devices| !devices.is_empty())
+                .map(|devices| Timeline { run: ran.recording.time, devices, over }),
+            times: Times {
+                compile: milliseconds(compile_time),
+                first_run: milliseconds(ran.first),
+                run: ran.repeated.map(milliseconds),
+            },
+            told: if args.plan { Told::Plan } else { Told::Title },
+        };
     result(&match args.target.format() {
         Format::Json => report.json().to_string(),
         Format::Text => report.text(),

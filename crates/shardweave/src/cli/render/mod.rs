@@ -6,6 +6,7 @@ mod output;
 mod report;
 mod run;
 mod table;
+mod timeline;
 
 pub use diagnostic::Source;
 pub use json::explanation as explanation_json;
@@ -13,3 +14,4 @@ pub use output::{result, unparsed};
 pub use report::explanation as explanation_text;
 pub use run::{CheckReport, OutputReport, RunReport, Times, Told};
 pub use table::bytes;
+pub use timeline::{Over, Timeline};

@@ -3,6 +3,7 @@
 use super::json::{explanation, sizes};
 use super::report::{explanation as plan_text, notes, title};
 use super::table::{Column, dims, table};
+use super::timeline::Timeline;
 use serde_json::{Map, Value, json};
 use shardweave_compiler::report::Report;
 use shardweave_runtime::compare::Comparison;
@@ -15,6 +16,8 @@ pub struct RunReport {
     pub outputs: Vec<OutputReport>,
     /// None if nothing was checked.
     pub check: Option<CheckReport>,
+    /// None if nothing was traced.
+    pub timeline: Option<Timeline>,
     pub times: Times,
     /// How much of the plan is told to people.
     pub told: Told,
@@ -75,6 +78,9 @@ impl RunReport {
         fields.insert("check".into(), self.check.as_ref().map_or(Value::Null, check_json));
         let Times { compile, first_run, run } = self.times;
         fields.insert("time_ms".into(), json!({ "compile": compile, "first_run": first_run, "run": run }));
+        if let Some(timeline) = &self.timeline {
+            fields.insert("timeline".into(), timeline.json());
+        }
         fields.into()
     }
 
@@ -87,6 +93,9 @@ impl RunReport {
         text.push_str(&format!("\n{}", outputs(&self.outputs)));
         if let Some(check) = &self.check {
             text.push_str(&format!("\n{}", check_text(check)));
+        }
+        if let Some(timeline) = &self.timeline {
+            text.push_str(&format!("\n{}", timeline.text()));
         }
         let Times { compile, first_run, run } = self.times;
         let repeated = run.map_or(String::new(), |run| format!(", then {run:.3} ms (median)"));
