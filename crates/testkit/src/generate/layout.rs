@@ -1,12 +1,15 @@
-//! Layouts and placements: cuts of any depth, given sizes, blocks, streams, parts, other meshes.
+//! Layouts and placements: cuts of any depth, given sizes, blocks, streams, parts, other meshes, ways to
+//! overlap.
 
 use super::dice::Dice;
 use super::mesh::MeshDraft;
 use super::program::{Draft, Known};
 use shardweave_compiler::file::parse_file;
+use shardweave_compiler::placement::Overlap;
 use std::collections::BTreeSet;
 
-/// A placement; entries that do not read are left out.
+/// A placement; entries that do not read are left out. One that pins how steps overlap comes twice, the
+/// second time with nothing that overlaps.
 pub fn placement(
     name: &str,
     draft: &Draft,
@@ -17,6 +20,7 @@ pub fn placement(
     let home = &meshes[0];
     let head = format!("placement {name} for p on {} {{\n", home.name);
     let mut lines = String::new();
+    let mut apart = String::new();
     let mut placed = BTreeSet::new();
     for bytes in entries {
         let mut dice = Dice::new(bytes);
@@ -26,20 +30,35 @@ pub fn placement(
         }
         let mesh = if dice.one_in(4) { dice.pick(meshes).unwrap_or(home) } else { home };
         let on = if mesh.name == home.name { String::new() } else { format!(" on {}", mesh.name) };
-        let line = format!("  {}: {}{on}\n", value.name, layout(&mut dice, value, mesh));
-        let (_, found) = parse_file(&format!("{before}{head}{lines}{line}}}\n"), &[]);
+        let via = if dice.one_in(3) { dice.pick(&Overlap::ALL) } else { None };
+        let layout = layout(&mut dice, value, mesh, via);
+        let line = |via: Option<&Overlap>| {
+            let via = via.map(|way| format!(" via {}", way.name())).unwrap_or_default();
+            format!("  {}: {layout}{on}{via}\n", value.name)
+        };
+        let (_, found) = parse_file(&format!("{before}{head}{lines}{}}}\n", line(via)), &[]);
         if found.is_empty() {
             placed.insert(value.name.clone());
-            lines.push_str(&line);
+            lines.push_str(&line(via));
+            apart.push_str(&line(via.map(|_| &Overlap::None)));
         }
     }
-    format!("{head}{lines}}}\n")
+    let pinned = format!("{head}{lines}}}\n");
+    if lines == apart {
+        return pinned;
+    }
+    format!("{pinned}placement {name}_apart for p on {} {{\n{apart}}}\n", home.name)
 }
 
-/// One layout of a value.
-fn layout(dice: &mut Dice<'_>, value: &Known, mesh: &MeshDraft) -> String {
+/// One layout of a value; with steps, if they are to overlap.
+fn layout(dice: &mut Dice<'_>, value: &Known, mesh: &MeshDraft, via: Option<&Overlap>) -> String {
     let ndim = value.dims.len();
     let mut cuts = vec![String::new(); ndim];
+    if via.is_some()
+        && let Some(cut) = cuts.get_mut(dice.below(ndim))
+    {
+        cut.push_str(["/stream", "/stream(2)", "/stream(3)", "/stream(4)"][dice.below(4)]);
+    }
     let mut parts: Vec<String> = Vec::new();
     let mut axes: Vec<&(String, u64)> = mesh.axes.iter().collect();
     while !axes.is_empty() {
