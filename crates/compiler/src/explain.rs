@@ -4,7 +4,7 @@
 use crate::cost::Cost;
 use crate::host::HostProgram;
 use crate::id::Id;
-use crate::instr::{Compute, Move, TensorType};
+use crate::instr::{Compute, Move, Path, TensorType};
 use crate::layout::{DimCuts, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop, LocalProgram};
 use crate::op::{is_any_part_dim, product_flops, work};
@@ -206,6 +206,10 @@ impl<'a> Walk<'a> {
         let Around { counters, steps, overlap } = *around;
         let source = &self.local.values[moved.source].ty;
         let traffic = Traffic::in_loop(source, self.ty(moved.target), counters);
+        let traffic = match moved.path {
+            Path::Direct => traffic,
+            Path::PassedOn => traffic.passed_on(source),
+        };
         self.time.moving += self.cost.moving_us(&traffic, steps);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,

@@ -24,7 +24,7 @@ macro_rules! files {
 }
 
 files! {
-    blocks linear pieces meshes collectives views windows propagate stream documents numbers norms errors
+    blocks linear pieces meshes collectives views windows propagate stream overlap documents numbers norms errors
 }
 
 /// On meshes whose axes have size 1 nothing moves, and every value is right.

@@ -3,7 +3,9 @@
 use super::across::across_grids;
 use super::one_grid::{all_reduce, on_one_grid};
 use crate::instr::{Kind, TensorType};
-use crate::layout::StepId;
+use crate::layout::{DimCuts, StepId};
+use crate::mesh::AxisId;
+use std::collections::BTreeMap;
 
 /// What a whole move sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,6 +54,26 @@ impl Traffic {
             bytes_total: counts.total.saturating_mul(bytes),
             ..whole
         }
+    }
+
+    /// The same gather where pieces are passed on from device to device: a device sends on all that its
+    /// group holds, except the piece that comes to it last, that of the device behind it.
+    pub fn passed_on(self, source: &TensorType) -> Traffic {
+        let TensorType { layout, .. } = &all_steps(source);
+        let (mesh, sizes) = (layout.mesh(), source.sizes());
+        let cuts: Vec<_> = (0..layout.ndim()).map(|dim| DimCuts::new(layout, dim, sizes[dim], &[])).collect();
+        let moved: Vec<AxisId> = self.axes.iter().filter_map(|axis| mesh.axis(axis)).collect();
+        let mut groups: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for place in 0..mesh.device_count() {
+            let mut coords = mesh.coords(place);
+            let piece: u64 = cuts.iter().map(|cuts| cuts.at(&coords).count()).product();
+            moved.iter().for_each(|&axis| coords.set(axis, 0));
+            let (all, least) = groups.entry(mesh.place(&coords)).or_insert((0, u64::MAX));
+            *all += piece;
+            *least = piece.min(*least);
+        }
+        let most = groups.values().map(|(all, least)| all - least).max().unwrap_or(0);
+        Traffic { bytes_per_device: most.saturating_mul(source.dtype.size()), ..self }
     }
 
     /// Nothing is sent.

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `case IDS title` | starts a case; `IDS` are the rows it covers, divided by commas, or `-` (`tests/rows.rs`) |
 //! | `for V = 1 2 3` | a variable and its values; several make all combinations |
+//! | `each WAY = ring direct` | the case once for each word, which stands wherever `WAY` does |
 //! | `mesh m.axis=EXPR ...` | as `--mesh` |
 //! | `size dim=EXPR ...` | as `--size`; several sets of sizes are divided by ` \| ` |
 //! | `plan` | only planned, not run |
@@ -137,23 +138,37 @@ impl CaseFile {
         let mut cases = Vec::new();
         for (n, &start) in starts.iter().enumerate() {
             let end = starts.get(n + 1).copied().unwrap_or(lines.len());
-            let mut case = Case { line: start + 1, ..Case::default() };
-            for (at, line) in lines[..end].iter().enumerate() {
-                if at < prelude || at >= start {
+            for own in each(&lines[start..end]).map_err(|reason| format!("line {}: {reason}", start + 1))? {
+                let mut case = Case { line: start + 1, ..Case::default() };
+                for line in &lines[..prelude] {
                     case.text.push_str(line);
+                    case.text.push('\n');
                 }
-                case.text.push('\n');
-            }
-            for (at, line) in lines[start..end].iter().enumerate() {
-                if let Some((word, rest)) = directive(line) {
-                    case.add(word, rest, start + at + 1)
-                        .map_err(|reason| format!("line {}: {reason}", start + at + 1))?;
+                case.text.extend(std::iter::repeat_n('\n', start - prelude));
+                for (at, line) in own.iter().enumerate() {
+                    case.text.push_str(line);
+                    case.text.push('\n');
+                    if let Some((word, rest)) = directive(line) {
+                        case.add(word, rest, start + at + 1)
+                            .map_err(|reason| format!("line {}: {reason}", start + at + 1))?;
+                    }
                 }
+                cases.push(case);
             }
-            cases.push(case);
         }
         Ok(CaseFile { cases })
     }
+}
+
+/// The lines of a case, once for each word of its `each`.
+fn each(lines: &[&str]) -> Result<Vec<Vec<String>>, String> {
+    let mut all = vec![lines.iter().map(|line| line.to_string()).collect::<Vec<_>>()];
+    for (_, rest) in lines.iter().filter_map(|line| directive(line)).filter(|(word, _)| *word == "each") {
+        let (name, words) = split(rest, '=')?;
+        let with = |one: &Vec<String>, word: &str| one.iter().map(|line| line.replace(name, word)).collect();
+        all = all.iter().flat_map(|one| words.split_whitespace().map(move |word| with(one, word))).collect();
+    }
+    Ok(all)
 }
 
 /// The word and the rest of a directive.
@@ -171,6 +186,8 @@ impl Case {
                 let (ids, title) = rest.split_once(' ').unwrap_or((rest, ""));
                 (self.ids, self.title) = (ids.into(), title.trim().into());
             }
+            // The lines have been made for each of its words.
+            "each" => {}
             "for" => {
                 let (name, values) = split(rest, '=')?;
                 let values = values.split_whitespace().map(|v| v.parse().map_err(|_| format!("`{v}`?")));
@@ -307,6 +324,15 @@ mod tests {
         assert_eq!(second.text.lines().next(), Some("mesh line { tp = 4 }"));
         assert_eq!(second.text.lines().nth(6), Some("other"));
         assert!(!second.text.contains("program"));
+    }
+
+    #[test]
+    fn a_case_stands_for_each_of_its_words() {
+        let text = "#! case a by WAY\n#! each WAY = ring direct\n#! expect p: all_gather x via WAY\nWAY\n";
+        let file = CaseFile::parse(text).expect("the file is well formed");
+        let titles: Vec<&str> = file.cases.iter().map(|case| case.title.as_str()).collect();
+        assert_eq!(titles, ["by ring", "by direct"]);
+        assert_eq!(file.cases[1].text.lines().nth(3), Some("direct"));
     }
 
     #[test]
