@@ -37,10 +37,8 @@ const GATHERED: Pipeline = Pipeline {
     ways: &["collective", "broadcast", "direct", "ring"],
 };
 
-const SCATTERED: Pipeline = Pipeline {
-    layouts: "x: k/tp\nw: k/tp\ny: m/stream(4)/tp",
-    ways: &["collective", "broadcast", "direct"],
-};
+const SCATTERED: Pipeline =
+    Pipeline { layouts: "x: k/tp\nw: k/tp\ny: m/stream(4)/tp", ways: &["collective", "broadcast", "direct"] };
 
 impl Pipeline {
     /// On four devices, overlapping that way.
