@@ -72,7 +72,7 @@ fn run(session: &mut Session, inputs: &Inputs, told: &str) -> Vec<u8> {
 
 /// The instruction that contains a text.
 fn instr(recording: &Recording, text: &str) -> InstrId {
-    let mut found = recording.instrs.iter().filter(|(_, instr)| instr.contains(text));
+    let mut found = recording.instrs.iter().filter(|(_, instr)| instr.text.contains(text));
     found.next().unwrap_or_else(|| panic!("no instruction has {text}")).0
 }
 
@@ -135,7 +135,7 @@ fn sg28_sg15_each_step_is_fetched_before_the_one_before_it_is_computed() {
         let (product, gather) = (instr(recording, "linear("), instr(recording, "all_gather"));
         let parts = devices().map(|device| {
             let copies = times(recording, device, gather, Doing::Copy).len();
-            assert!(copies > 0 && copies % STEPS == 0, "{way}: {copies} copies of {device}");
+            assert!(copies > 0 && copies.is_multiple_of(STEPS), "{way}: {copies} copies of {device}");
             (device, copies / STEPS)
         });
         let holds = Holds {
@@ -161,9 +161,12 @@ fn sg28_sg15_each_step_is_fetched_before_the_one_before_it_is_computed() {
     }
 }
 
+/// The most that a device is late, in microseconds, where it moves and where it does not.
+type Delays = BTreeMap<(DeviceId, bool), usize>;
+
 /// Delays, other ones for each stream of each device and in each run.
 struct Late {
-    state: Mutex<(Random, BTreeMap<(DeviceId, bool), usize>)>,
+    state: Mutex<(Random, Delays)>,
     /// The moves, which run on a stream of their own.
     moves: Vec<InstrId>,
 }
@@ -180,7 +183,7 @@ impl Probe for Late {
         let delay = {
             let (random, most) = &mut *self.state.lock().unwrap();
             let of_stream = (device, self.moves.contains(&instr));
-            let most = *most.entry(of_stream).or_insert_with(|| [0, 20, 100, 400][random.below(4) as usize]);
+            let most = *most.entry(of_stream).or_insert_with(|| [0, 20, 100, 400][random.below(4)]);
             if random.below(3) == 0 { random.below(most + 1) as u64 } else { 0 }
         };
         if delay > 0 {
