@@ -65,6 +65,8 @@ fn pinned(program: &Program, placed: &Placed, local: &LocalProgram) -> Vec<Strin
         });
         let way = loops.map(|steps| steps.overlap).next();
         let why = match (via, way) {
+            // A value without a stream was told of when it was placed.
+            (_, None) if !placed.layout(value).has_stream() => continue,
             (_, None) => "it runs in one step".to_string(),
             (_, Some(way)) if way == via => continue,
             (_, Some(Overlap::None)) => {
