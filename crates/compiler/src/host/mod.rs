@@ -172,6 +172,35 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The buffers that it reads.
+    pub fn reads(&self) -> impl Iterator<Item = BufferId> {
+        let (compute, moved) = match self {
+            Action::Compute(compute) => (Some(compute), None),
+            Action::Move(moved) => (None, Some(moved)),
+            Action::Alloc(_) | Action::Free(_) | Action::Record(_) | Action::Wait { .. } => (None, None),
+        };
+        compute.into_iter().flat_map(Compute::reads).chain(moved.map(Move::reads))
+    }
+
+    /// The buffer that it writes.
+    pub fn writes(&self) -> Option<BufferId> {
+        match self {
+            Action::Compute(compute) => Some(compute.writes()),
+            Action::Move(moved) => Some(moved.writes()),
+            Action::Alloc(_) | Action::Free(_) | Action::Record(_) | Action::Wait { .. } => None,
+        }
+    }
+
+    /// The buffer whose life it begins or ends.
+    pub fn bounds(&self) -> Option<BufferId> {
+        match self {
+            Action::Alloc(id) | Action::Free(id) => Some(*id),
+            Action::Compute(_) | Action::Move(_) | Action::Record(_) | Action::Wait { .. } => None,
+        }
+    }
+}
+
 /// One entry of a host program.
 #[derive(Clone, PartialEq, Debug)]
 pub enum HostInstr {

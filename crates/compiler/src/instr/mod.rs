@@ -9,6 +9,7 @@
 mod fault;
 pub(crate) mod parse;
 pub(crate) mod print;
+mod values;
 pub(crate) mod verify;
 
 pub use fault::Fault;

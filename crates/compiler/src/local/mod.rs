@@ -36,6 +36,7 @@ use crate::id::{Table, id};
 use crate::instr::{Compute, Move, TensorType};
 use crate::layout::StepId;
 use crate::placement::Overlap;
+use std::collections::BTreeSet;
 
 id! {
     /// A value of a local program.
@@ -62,6 +63,32 @@ pub enum LocalInstr {
     Move(Move<LocalId>),
     /// A stream loop.
     Loop(LocalLoop),
+}
+
+impl LocalInstr {
+    /// The values that it reads; of a loop, those of outside it.
+    pub fn reads(&self) -> Vec<LocalId> {
+        match self {
+            LocalInstr::Input(_) => Vec::new(),
+            LocalInstr::Compute(compute) => compute.reads().collect(),
+            LocalInstr::Move(moved) => vec![moved.reads()],
+            LocalInstr::Loop(steps) => {
+                let own: BTreeSet<LocalId> = steps.body.iter().flat_map(LocalInstr::writes).collect();
+                let read = steps.body.iter().flat_map(LocalInstr::reads);
+                read.filter(|id| !own.contains(id)).collect()
+            }
+        }
+    }
+
+    /// The values that it gives, or fills a part of; of a loop, its results.
+    pub fn writes(&self) -> Vec<LocalId> {
+        match self {
+            LocalInstr::Input(id) => vec![*id],
+            LocalInstr::Compute(compute) => vec![compute.writes()],
+            LocalInstr::Move(moved) => vec![moved.writes()],
+            LocalInstr::Loop(steps) => steps.results.clone(),
+        }
+    }
 }
 
 /// Steps one after another; every counter runs, the last one fastest.

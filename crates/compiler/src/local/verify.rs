@@ -79,13 +79,8 @@ impl<'a> Checker<'a> {
     }
 
     fn compute(&mut self, compute: &Compute<LocalId>) -> Result<(), Fault> {
-        let mut operands = Vec::new();
-        for operand in &compute.operands {
-            operands.push(match operand {
-                Arg::Value(id) => Some(self.read(*id)?),
-                Arg::Number(_) => None,
-            });
-        }
+        let ty = |operand: &Arg<LocalId>| operand.value().map(|id| self.read(id)).transpose();
+        let operands = compute.operands.iter().map(ty).collect::<Result<Vec<_>, Fault>>()?;
         self.define(compute.result)?;
         check_compute(compute, &operands, &self.value(compute.result)?.ty, &self.counters)
     }

@@ -24,7 +24,7 @@
 
 use super::Lower;
 use crate::id::{Id, Table};
-use crate::instr::{Arg, Kind, MOST_STAGES, Move};
+use crate::instr::{Compute, Kind, MOST_STAGES, Move};
 use crate::layout::{Cuts, Factor, Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop, LocalValue};
 use crate::placement::Overlap;
@@ -38,7 +38,7 @@ impl Lower<'_> {
         let joined = self.last_loop.and_then(|(at, last)| {
             let LocalInstr::Loop(first) = &body[at] else { return None };
             let via = both(last, via)?;
-            let between: BTreeSet<LocalId> = body[at + 1..].iter().flat_map(uses).collect();
+            let between: BTreeSet<LocalId> = body[at + 1..].iter().flat_map(LocalInstr::reads).collect();
             let independent = first.results.iter().all(|id| !between.contains(id));
             Some((at, independent.then(|| join(first, &steps, &mut self.values))??, via))
         });
@@ -73,7 +73,7 @@ fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, Local
     let mut instead: BTreeMap<LocalId, LocalId> = BTreeMap::new();
     let mut steps: Option<BTreeMap<StepId, Cuts>> = None;
     for instr in &second.body {
-        for id in uses(instr).into_iter().filter(|id| first.results.contains(id)) {
+        for id in instr.reads().into_iter().filter(|id| first.results.contains(id)) {
             let LocalInstr::Move(Move { kind: Kind::Local, target, .. }) = instr else { return None };
             let given = *given.get(&id)?;
             let [wanted, has] = [*target, given].map(|id| &values[id].ty);
@@ -94,13 +94,13 @@ fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, Local
         // Devices are at different steps: they have nothing to send each other.
         return None;
     }
-    let stays = |instr: &&LocalInstr| defined(instr).is_none_or(|id| !instead.contains_key(&id));
+    let stays = |instr: &&LocalInstr| !instr.writes().iter().any(|id| instead.contains_key(id));
     let added = second.body.iter().filter(stays).map(|instr| renamed(instr, &instead, &steps));
     let body: Vec<LocalInstr> = first.body.iter().cloned().chain(added).collect();
     if 2 * rounds(&body) + 1 > MOST_STAGES {
         return None;
     }
-    for id in body[first.body.len()..].iter().filter_map(defined) {
+    for id in body[first.body.len()..].iter().flat_map(LocalInstr::writes) {
         values[id].ty.layout = values[id].ty.layout.with_steps(&steps);
     }
     let results = first.results.iter().chain(&second.results).copied().collect();
@@ -144,9 +144,9 @@ fn stands_for(wanted: &Layout, has: &Layout, second: &LocalLoop) -> Option<BTree
 fn rounds(body: &[LocalInstr]) -> usize {
     let mut rounds: BTreeMap<LocalId, usize> = BTreeMap::new();
     for instr in body {
-        let before = uses(instr).iter().filter_map(|id| rounds.get(id)).max().copied().unwrap_or(0);
+        let before = instr.reads().iter().filter_map(|id| rounds.get(id)).max().copied().unwrap_or(0);
         let communicates = matches!(instr, LocalInstr::Move(moved) if moved.kind.communicates());
-        rounds.extend(defined(instr).map(|id| (id, before + usize::from(communicates))));
+        rounds.extend(instr.writes().into_iter().map(|id| (id, before + usize::from(communicates))));
     }
     rounds.into_values().max().unwrap_or(0)
 }
@@ -167,43 +167,11 @@ fn renamed(
     let of = |id: LocalId| instead.get(&id).copied().unwrap_or(id);
     match instr {
         LocalInstr::Compute(compute) => {
-            let mut compute = compute.clone();
-            compute.over = compute.over.with_steps(steps);
-            for operand in &mut compute.operands {
-                if let Arg::Value(id) = operand {
-                    *id = of(*id);
-                }
-            }
-            LocalInstr::Compute(compute)
+            let over = compute.over.with_steps(steps);
+            LocalInstr::Compute(Compute { over, ..compute.renamed(of) })
         }
-        LocalInstr::Move(moved) => LocalInstr::Move(Move { source: of(moved.source), ..moved.clone() }),
+        LocalInstr::Move(moved) => LocalInstr::Move(moved.renamed(of)),
         other => other.clone(),
-    }
-}
-
-/// The value that an instruction makes.
-fn defined(instr: &LocalInstr) -> Option<LocalId> {
-    match instr {
-        LocalInstr::Input(id) => Some(*id),
-        LocalInstr::Compute(compute) => Some(compute.result),
-        LocalInstr::Move(moved) => Some(moved.target),
-        LocalInstr::Loop(_) => None,
-    }
-}
-
-/// The values that an instruction reads.
-fn uses(instr: &LocalInstr) -> Vec<LocalId> {
-    match instr {
-        LocalInstr::Input(_) => Vec::new(),
-        LocalInstr::Move(moved) => vec![moved.source],
-        LocalInstr::Compute(compute) => {
-            let value = |operand: &Arg<LocalId>| match operand {
-                Arg::Value(id) => Some(*id),
-                Arg::Number(_) => None,
-            };
-            compute.operands.iter().filter_map(value).collect()
-        }
-        LocalInstr::Loop(steps) => steps.body.iter().flat_map(uses).collect(),
     }
 }
 
@@ -214,12 +182,12 @@ pub(super) fn prune(
     outputs: &mut [(String, LocalId)],
 ) -> Table<LocalId, LocalValue> {
     let read: BTreeSet<LocalId> =
-        body.iter().flat_map(uses).chain(outputs.iter().map(|(_, id)| *id)).collect();
+        body.iter().flat_map(LocalInstr::reads).chain(outputs.iter().map(|(_, id)| *id)).collect();
     for instr in body.iter_mut() {
         let LocalInstr::Loop(steps) = instr else { continue };
         let dropped: Vec<LocalId> = steps.results.iter().filter(|id| !read.contains(id)).copied().collect();
         steps.results.retain(|id| !dropped.contains(id));
-        steps.body.retain(|instr| defined(instr).is_none_or(|id| !dropped.contains(&id)));
+        steps.body.retain(|instr| !instr.writes().iter().any(|id| dropped.contains(id)));
     }
     renumber(body, values, outputs)
 }
@@ -243,9 +211,8 @@ fn renumber(
 
 fn collect(body: &[LocalInstr], made: &mut BTreeSet<LocalId>) {
     for instr in body {
-        made.extend(defined(instr));
+        made.extend(instr.writes());
         if let LocalInstr::Loop(steps) = instr {
-            made.extend(&steps.results);
             collect(&steps.body, made);
         }
     }
@@ -255,18 +222,8 @@ fn rename_all(body: &mut [LocalInstr], new: &BTreeMap<LocalId, LocalId>) {
     for instr in body {
         match instr {
             LocalInstr::Input(id) => *id = new[id],
-            LocalInstr::Move(moved) => {
-                moved.source = new[&moved.source];
-                moved.target = new[&moved.target];
-            }
-            LocalInstr::Compute(compute) => {
-                compute.result = new[&compute.result];
-                for operand in &mut compute.operands {
-                    if let Arg::Value(id) = operand {
-                        *id = new[id];
-                    }
-                }
-            }
+            LocalInstr::Move(moved) => *moved = moved.renamed(|id| new[&id]),
+            LocalInstr::Compute(compute) => *compute = compute.renamed(|id| new[&id]),
             LocalInstr::Loop(steps) => {
                 steps.results.iter_mut().for_each(|id| *id = new[id]);
                 rename_all(&mut steps.body, new);

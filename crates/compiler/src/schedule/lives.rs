@@ -58,8 +58,8 @@ fn shared<'a>(
     actions: impl Iterator<Item = &'a HostInstr> + Clone,
 ) -> impl Iterator<Item = BufferId> {
     let bound = |instr: &HostInstr| match instr {
-        HostInstr::On(stream, Action::Alloc(id) | Action::Free(id)) => Some((*stream, *id)),
-        _ => None,
+        HostInstr::On(stream, action) => Some((*stream, action.bounds()?)),
+        HostInstr::Loop(_) => None,
     };
     let several = |&(stream, id): &(_, BufferId)| stream != COMPUTE || program.buffers[id].slots > 1;
     let found: Vec<BufferId> = actions.filter_map(bound).filter(several).map(|(_, id)| id).collect();

@@ -20,7 +20,7 @@ use super::buffers;
 use super::pipeline::COMPUTE;
 use crate::host::{ALIGN, Action, Buffer, BufferId, HostInstr, HostLoop, HostProgram, Role};
 use crate::id::{Id, Table};
-use crate::instr::{Arg, Compute, Move, TensorType};
+use crate::instr::TensorType;
 use crate::local::{LocalId, LocalInstr, LocalProgram};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,15 +82,6 @@ fn buffer_of(id: LocalId) -> BufferId {
     BufferId::new(id.index())
 }
 
-/// What one instruction does to the values of its block.
-#[derive(Default)]
-struct Effects {
-    /// Values that come to life.
-    defines: Vec<LocalId>,
-    /// Values that must be alive.
-    uses: Vec<LocalId>,
-}
-
 struct Translator<'a> {
     roles: &'a Table<BufferId, Role>,
     /// Results of the loops around the block: they were allocated outside.
@@ -124,11 +115,10 @@ impl Translator<'_> {
     fn lives(&self, body: &[LocalInstr]) -> BTreeMap<LocalId, (usize, usize)> {
         let mut lives: BTreeMap<LocalId, (usize, usize)> = BTreeMap::new();
         for (at, instr) in body.iter().enumerate() {
-            let effects = effects(instr);
-            for id in effects.defines.into_iter().filter(|id| !self.filled.contains(id)) {
+            for id in instr.writes().into_iter().filter(|id| !self.filled.contains(id)) {
                 lives.insert(id, (at, at));
             }
-            for id in effects.uses {
+            for id in instr.reads() {
                 lives.entry(id).and_modify(|(_, last)| *last = at);
             }
         }
@@ -138,8 +128,8 @@ impl Translator<'_> {
     fn instr(&mut self, instr: &LocalInstr, out: &mut Vec<HostInstr>) {
         match instr {
             LocalInstr::Input(_) => {}
-            LocalInstr::Compute(compute) => out.push(on(Action::Compute(compute_of(compute)))),
-            LocalInstr::Move(moved) => out.push(on(Action::Move(move_of(moved)))),
+            LocalInstr::Compute(compute) => out.push(on(Action::Compute(compute.renamed(buffer_of)))),
+            LocalInstr::Move(moved) => out.push(on(Action::Move(moved.renamed(buffer_of)))),
             LocalInstr::Loop(steps) => {
                 self.filled.extend(&steps.results);
                 let body = self.block(&steps.body);
@@ -151,56 +141,6 @@ impl Translator<'_> {
     }
 }
 
-/// The values of its own block that an instruction defines or uses.
-fn effects(instr: &LocalInstr) -> Effects {
-    match instr {
-        LocalInstr::Input(id) => Effects { defines: vec![*id], uses: vec![] },
-        LocalInstr::Compute(compute) => {
-            let values = compute.operands.iter().filter_map(|operand| match operand {
-                Arg::Value(id) => Some(*id),
-                Arg::Number(_) => None,
-            });
-            Effects { defines: vec![compute.result], uses: values.collect() }
-        }
-        LocalInstr::Move(moved) => Effects { defines: vec![moved.target], uses: vec![moved.source] },
-        LocalInstr::Loop(steps) => {
-            let inner = steps.body.iter().map(effects).fold(Effects::default(), |mut all, one| {
-                all.uses.extend(one.uses);
-                all.defines.extend(one.defines);
-                all
-            });
-            let outside = inner.uses.into_iter().filter(|id| !inner.defines.contains(id));
-            Effects { defines: steps.results.clone(), uses: outside.collect() }
-        }
-    }
-}
-
 fn on(action: Action) -> HostInstr {
     HostInstr::On(COMPUTE, action)
-}
-
-fn compute_of(compute: &Compute<LocalId>) -> Compute<BufferId> {
-    let operands = compute.operands.iter().map(|operand| match operand {
-        Arg::Value(id) => Arg::Value(buffer_of(*id)),
-        Arg::Number(number) => Arg::Number(*number),
-    });
-    Compute {
-        op: compute.op.clone(),
-        operands: operands.collect(),
-        result: buffer_of(compute.result),
-        space: compute.space.clone(),
-        over: compute.over.clone(),
-    }
-}
-
-fn move_of(moved: &Move<LocalId>) -> Move<BufferId> {
-    Move {
-        kind: moved.kind,
-        source: buffer_of(moved.source),
-        target: buffer_of(moved.target),
-        axes: moved.axes.clone(),
-        group: moved.group,
-        path: moved.path,
-        because: moved.because.clone(),
-    }
 }

@@ -84,9 +84,6 @@ fn check_extents(
 fn number_type(compute: &Compute<BufferId>, buffers: &Buffers<'_>) -> Result<DType, InstantiateError> {
     // The first operand of `where` is the condition.
     let met = &compute.operands[usize::from(compute.op == Op::Where)..];
-    let value = met.iter().find_map(|arg| match arg {
-        Arg::Value(buffer) => Some(*buffer),
-        Arg::Number(_) => None,
-    });
+    let value = met.iter().find_map(Arg::value);
     Ok(buffers.ty(value.unwrap_or(compute.result))?.dtype)
 }

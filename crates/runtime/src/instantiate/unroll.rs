@@ -285,12 +285,12 @@ fn turns_of(body: &[HostInstr]) -> u64 {
 
 fn list_instrs(program: &HostProgram, instrs: &mut Table<InstrId, Instr>) {
     for (stream, action) in program.actions() {
-        let (result, kind) = match action {
-            Action::Compute(compute) => (Some(compute.result), None),
-            Action::Move(mv) => (Some(mv.target), Some(mv.kind)),
-            _ => (None, None),
+        let kind = match action {
+            Action::Move(mv) => Some(mv.kind),
+            _ => None,
         };
-        let value = result.and_then(|buffer| program.buffers.get(buffer)).map(|buffer| buffer.name.clone());
+        let value =
+            action.writes().and_then(|buffer| program.buffers.get(buffer)).map(|buffer| buffer.name.clone());
         let of_value =
             |operation| [Some(operation), value.as_deref()].into_iter().flatten().collect::<Vec<_>>();
         let name = match action {

@@ -4,7 +4,7 @@ use crate::array::{ArrayType, Gather, Holds};
 use crate::execute::RunError;
 use crate::instantiate::{Buffers, Held, InstantiateError, Streams, Tasks, instantiate, share_bytes};
 use shardweave_compiler::dtype::DType;
-use shardweave_compiler::host::{Action, At, Buffer, BufferId, HostProgram, Role, Verified};
+use shardweave_compiler::host::{At, Buffer, BufferId, HostProgram, Role, Verified};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::IndexSet;
@@ -179,10 +179,5 @@ fn constant_bytes(host: &HostProgram) -> usize {
 
 /// The buffers that some instruction writes.
 fn written_buffers(host: &HostProgram) -> Vec<BufferId> {
-    let written = host.actions().into_iter().filter_map(|(_, action)| match action {
-        Action::Compute(compute) => Some(compute.result),
-        Action::Move(mv) => Some(mv.target),
-        _ => None,
-    });
-    written.collect()
+    host.actions().into_iter().filter_map(|(_, action)| action.writes()).collect()
 }

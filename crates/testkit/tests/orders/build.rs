@@ -6,7 +6,7 @@ use shardweave_compiler::host::{
     Action, At, Buffer, BufferId, HostProgram, Recorded, Recordings, StreamId, Walk, enqueue,
 };
 use shardweave_compiler::id::Id;
-use shardweave_compiler::instr::{Arg, Compute};
+use shardweave_compiler::instr::Compute;
 use shardweave_compiler::layout::volume;
 use shardweave_compiler::mesh::DeviceId;
 use std::ops::Range;
@@ -178,11 +178,7 @@ impl Build<'_> {
     }
 
     fn compute(&mut self, compute: &Compute<BufferId>, stream: StreamId) -> Result<(), String> {
-        let operands = compute.operands.iter().filter_map(|operand| match operand {
-            Arg::Value(id) => Some(*id),
-            Arg::Number(_) => None,
-        });
-        let operands: Vec<BufferId> = operands.collect();
+        let operands: Vec<BufferId> = compute.reads().collect();
         let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
         for device in self.devices() {
             // Which part of the work it is, not at which step: a step that picks nothing repeats the work.

@@ -13,7 +13,7 @@ use super::order::{Order, Stamp};
 use crate::host::{Action, At, Buffer, BufferId, Enqueued, HostProgram, Role, StreamId};
 use crate::id::{Id, Table};
 use crate::instr::verify::{added_axes, axes_of_own_steps, groups_meet};
-use crate::instr::{Arg, Compute, Fault, Move, TensorType};
+use crate::instr::{Compute, Fault, Move, TensorType};
 use crate::layout::{Factor, IndexSet, Layout, Peer, Region, Whose, box_intersection, is_empty_box};
 use crate::mesh::{AxisId, DeviceId};
 use std::ops::Range;
@@ -223,11 +223,8 @@ impl<'a> Lives<'a> {
         action: &'a Action,
         at: &At,
     ) -> Result<(), Fault> {
-        let operands = compute.operands.iter().filter_map(|operand| match operand {
-            Arg::Value(id) => Some((*id, Use::Read)),
-            Arg::Number(_) => None,
-        });
-        for (id, kind) in operands.chain([(compute.result, Use::Write)]) {
+        let reads = compute.reads().map(|id| (id, Use::Read));
+        for (id, kind) in reads.chain([(compute.writes(), Use::Write)]) {
             let ty = &self.program.buffers[id].ty;
             let Some(elements) = self.whom.held(ty, at) else { continue };
             let written = if kind == Use::Write { elements.clone() } else { Vec::new() };

@@ -164,13 +164,9 @@ impl<'a> Shape<'a> {
             Action::Wait { event, back } if *back <= Recordings::<()>::MOST_BACK => self.event(*event),
             Action::Wait { .. } => Err(Fault::new("it looks back further than any pipeline needs")),
             Action::Compute(compute) => {
-                let mut operands = Vec::new();
-                for operand in &compute.operands {
-                    operands.push(match operand {
-                        Arg::Value(id) => Some(self.ty(*id, counters)?),
-                        Arg::Number(_) => None,
-                    });
-                }
+                let ty =
+                    |operand: &Arg<BufferId>| operand.value().map(|id| self.ty(id, counters)).transpose();
+                let operands = compute.operands.iter().map(ty).collect::<Result<Vec<_>, Fault>>()?;
                 check_compute(compute, &operands, self.ty(compute.result, counters)?, counters)
             }
             Action::Move(moved) => check_move(

@@ -10,7 +10,7 @@
 
 use super::{COMMUNICATION, COMPUTE};
 use crate::host::{Action, BufferId, HostInstr, HostLoop, StreamId};
-use crate::instr::{Arg, MOST_PIPELINED, Path};
+use crate::instr::{MOST_PIPELINED, Path};
 use crate::placement::Overlap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,9 +74,8 @@ fn assign_streams(actors: &mut [Actor<'_>]) {
         let (before, after) = (&actors[..at], &actors[at + 1..]);
         let this = &actors[at];
         let comes_from =
-            before.iter().rev().find(|other| reads(this.action).any(|id| writes(other.action, id)));
-        let leads_to =
-            |actor: &Actor<'_>| written(this.action).is_some_and(|id| reads(actor.action).any(|r| r == id));
+            before.iter().rev().find(|other| this.action.reads().any(|id| other.action.writes() == Some(id)));
+        let leads_to = |actor: &Actor<'_>| actor.action.reads().any(|id| this.action.writes() == Some(id));
         let mut leads = after.iter().filter(|actor| leads_to(actor)).peekable();
         let from_communication = comes_from.is_some_and(|other| other.stream == COMMUNICATION);
         let from_outside = comes_from.is_none();
@@ -102,11 +101,11 @@ fn assign_stages(actors: &mut [Actor<'_>]) {
 
 /// Whether a step may need what another one left in a buffer from outside: such steps follow each other.
 fn carries(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> bool {
-    let written: BTreeSet<BufferId> = actors.iter().filter_map(|actor| written(actor.action)).collect();
+    let written: BTreeSet<BufferId> = actors.iter().filter_map(|actor| actor.action.writes()).collect();
     written.difference(own).any(|&id| {
         let touching = actors.iter().filter(|actor| touches(actor.action, id));
         let places: BTreeSet<(usize, StreamId)> = touching.map(|actor| (actor.stage, actor.stream)).collect();
-        places.len() > 1 && actors.iter().any(|actor| reads(actor.action).any(|read| read == id))
+        places.len() > 1 && actors.iter().any(|actor| actor.action.reads().any(|read| read == id))
     })
 }
 
@@ -172,43 +171,10 @@ fn staged(actors: &[Actor<'_>], lives: &BTreeMap<BufferId, Life>, last: usize) -
 
 /// Whether two actions of one step must keep their order.
 pub(super) fn conflict(a: &Action, b: &Action) -> bool {
-    let one_way = |a: &Action, b: &Action| written(a).is_some_and(|id| touches(b, id));
-    let bounds = |a: &Action, b: &Action| match a {
-        Action::Alloc(id) | Action::Free(id) => touches(b, *id),
-        _ => false,
-    };
-    one_way(a, b) || one_way(b, a) || bounds(a, b) || bounds(b, a)
+    let changes = |a: &Action, b: &Action| a.writes().or(a.bounds()).is_some_and(|id| touches(b, id));
+    changes(a, b) || changes(b, a)
 }
 
 fn touches(action: &Action, id: BufferId) -> bool {
-    let ends = matches!(action, Action::Alloc(own) | Action::Free(own) if *own == id);
-    ends || writes(action, id) || reads(action).any(|read| read == id)
-}
-
-fn writes(action: &Action, id: BufferId) -> bool {
-    written(action) == Some(id)
-}
-
-fn written(action: &Action) -> Option<BufferId> {
-    match action {
-        Action::Compute(compute) => Some(compute.result),
-        Action::Move(moved) => Some(moved.target),
-        _ => None,
-    }
-}
-
-fn reads(action: &Action) -> impl Iterator<Item = BufferId> {
-    let operands = match action {
-        Action::Compute(compute) => &compute.operands[..],
-        _ => &[],
-    };
-    let values = operands.iter().filter_map(|operand| match operand {
-        Arg::Value(id) => Some(*id),
-        Arg::Number(_) => None,
-    });
-    let source = match action {
-        Action::Move(moved) => Some(moved.source),
-        _ => None,
-    };
-    values.chain(source)
+    action.reads().chain(action.writes()).chain(action.bounds()).any(|own| own == id)
 }
