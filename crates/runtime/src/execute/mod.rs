@@ -14,27 +14,31 @@
 
 mod error;
 mod link;
+mod pace;
 mod record;
 mod spent;
 
 pub use crate::instantiate::{Instr, InstrId, Streams};
 pub use error::{Failure, How, InputError, NotReady, RunError, Stuck, WrongInput};
 pub use link::Link;
+pub(crate) use pace::Play;
+pub(crate) use record::Recorder;
 pub use record::{Doing, Event, MoveRecord, Record, Recording, Taken};
-pub(crate) use record::{Log, Recorder};
+use record::{Log, Played};
 pub use spent::Spent;
 
 use crate::arena::Arenas;
 use crate::instantiate::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Run, Task, Tasks, TurnId, Work};
 use crate::kernels::{self, Input, Output, Scratch};
 use crate::meet::{Met, Tick};
+use pace::Pace;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Compute;
 use shardweave_compiler::mesh::DeviceId;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes that are reduced at a time: half of the nearest cache. A multiple of every element's size.
 const REDUCE_BLOCK: usize = 16 << 10;
@@ -63,8 +67,8 @@ pub(crate) struct Job {
     pub arenas: Arc<Arenas>,
     pub recorder: Recorder,
     pub probe: Option<Arc<dyn Probe>>,
-    /// Copies from other devices take as long as over this link.
-    pub link: Option<Link>,
+    /// What devices take from others is there no sooner than over this link.
+    pub play: Option<Play>,
 }
 
 /// How lanes meet.
@@ -98,13 +102,17 @@ pub(crate) struct Walk<'a> {
     /// How many tasks the probe was told of: one that had to wait is gone on with, not begun again.
     told: usize,
     log: Option<Log>,
+    /// The lane's time, where a link is played.
+    pace: Option<Pace<'a>>,
     /// What kernels work in.
     scratch: &'a Scratch,
 }
 
 impl<'a> Walk<'a> {
     pub fn new(job: &'a Job, id: LaneId, scratch: &'a Scratch) -> Walk<'a> {
-        Walk { job, lane: &job.tasks.lanes[id], id, at: 0, told: 0, log: job.recorder.log(id), scratch }
+        let lane = &job.tasks.lanes[id];
+        let pace = job.play.as_ref().map(|play| Pace::new(play, id, lane));
+        Walk { job, lane, id, at: 0, told: 0, log: job.recorder.log(id), pace, scratch }
     }
 
     /// How many tasks are done.
@@ -129,31 +137,51 @@ impl<'a> Walk<'a> {
 
     fn tasks(&mut self, rendezvous: &impl Rendezvous) -> Outcome {
         while let Some(task) = self.lane.tasks.get(self.at) {
-            let start = self.log.as_ref().and_then(Log::now);
+            let start = self.now();
             if let Err(reason) = self.asked(task) {
                 return self.failed(How::Refused(reason));
             }
-            let mut copied = None;
+            let mut played = Played::Nothing;
             match &task.work {
                 Work::Kernel(kernel) => {
+                    if let Some(pace) = &self.pace {
+                        pace.wait();
+                        played = self.now().map_or(Played::Nothing, Played::HeldUntil);
+                    }
                     if let Err(error) = compute(&self.job.arenas, self.lane.device, kernel, self.scratch) {
                         return self.failed(How::Kernel(error));
                     }
+                    self.pace.iter_mut().for_each(Pace::worked);
                 }
-                Work::Copy(copy) => copied = self.copy(task, copy),
-                Work::Publish(tick) => rendezvous.publish(self.id, *tick),
+                Work::Copy(copy) => {
+                    copy_pieces(&self.job.arenas, self.lane.device, copy);
+                    let delivery = self.pace.as_mut().and_then(|pace| pace.took(copy));
+                    played = delivery.map_or(Played::Nothing, Played::UnderWay);
+                    self.log_copy(task, copy);
+                }
+                Work::Publish(tick) => {
+                    self.pace.iter().for_each(|pace| pace.tells(*tick));
+                    rendezvous.publish(self.id, *tick);
+                }
                 Work::Wait(lanes, tick) => match meet_all(rendezvous, lanes, *tick) {
-                    Ok(()) => {}
+                    Ok(()) => self.pace.iter_mut().for_each(|pace| pace.met(lanes, *tick)),
                     Err(Missing::Stopped(lane)) => return Outcome::Stopped(task.turn, vec![lane]),
                     Err(Missing::Late(lanes)) => return Outcome::Waits(task.turn, lanes),
                 },
             }
             if let (Some(start), Some(log)) = (start, &mut self.log) {
-                log.ended(self.at, start, copied);
+                log.ended(self.at, start, played);
             }
             self.at += 1;
         }
+        // Outputs are taken when all lanes have ended.
+        self.pace.iter().for_each(Pace::wait);
         Outcome::Finished
+    }
+
+    /// The time since the start of the run, if times are recorded.
+    fn now(&self) -> Option<Duration> {
+        self.log.as_ref().and_then(Log::now)
     }
 
     fn asked(&mut self, task: &Task) -> Result<(), String> {
@@ -167,24 +195,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Gives the time when the elements were there, if only the link held up the device from then on.
-    fn copy(&mut self, task: &Task, copy: &Copy) -> Option<Duration> {
-        let start = self.job.link.map(|link| (link, Instant::now()));
-        copy_pieces(&self.job.arenas, self.lane.device, copy);
-        let mut copied = None;
-        if let Some((link, start)) = start {
-            let others = copy.sources().filter(|(from, _)| *from != self.lane.device);
-            let bytes: u64 = others.map(|(_, bytes)| bytes as u64).sum();
-            copied = self.log.as_ref().filter(|_| bytes > 0).and_then(Log::now);
-            link.deliver(start, bytes);
-        }
+    fn log_copy(&mut self, task: &Task, copy: &Copy) {
         if let Some(log) = &mut self.log {
             let instr = self.job.tasks.turns[task.turn].instr;
             for (from, bytes) in copy.sources().filter(|(from, _)| *from != self.lane.device) {
                 log.take(instr, from, bytes);
             }
         }
-        copied
     }
 
     fn failed(&self, how: How) -> Outcome {

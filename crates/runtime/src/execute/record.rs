@@ -1,5 +1,6 @@
 //! What a run did: bytes that went from device to device, and when what ran.
 
+use super::link::Delivery;
 use crate::instantiate::{Instr, InstrId, Kernel, LaneId, Tasks, Work};
 use crate::meet::{Tick, lock};
 use shardweave_compiler::host::StreamId;
@@ -90,11 +91,13 @@ pub enum Doing {
     Compute,
     /// Taking elements from its own and other pieces.
     Copy,
-    /// Waiting until the bytes of a copy would have come over the link that is played; a part of the copy.
+    /// Nothing: the bytes of a copy are under way over the link that is played, while its stream may be at
+    /// what comes after the copy.
     Link,
     /// Telling other devices or streams how far it has come.
     Tell,
-    /// Waiting for another device or stream.
+    /// Waiting for another device or stream, or until what it computes with has come over the link that is
+    /// played.
     Wait,
 }
 
@@ -143,15 +146,24 @@ struct Done {
     /// Its place among the tasks of the lane.
     task: usize,
     start: Duration,
-    /// When the elements of a copy were there, if the rest of the time was the link's.
-    copied: Option<Duration>,
+    played: Played,
     end: Duration,
 }
 
+/// What a link that is played has to do with a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Played {
+    Nothing,
+    /// The bytes of a copy were under way.
+    UnderWay(Delivery),
+    /// A kernel had to wait for what it reads.
+    HeldUntil(Duration),
+}
+
 impl Recorder {
-    /// The run starts now.
-    pub fn new(record: Record) -> Recorder {
-        Recorder { record, start: Instant::now(), logs: Mutex::new(Vec::new()) }
+    /// Of a run that starts at `start`.
+    pub fn new(record: Record, start: Instant) -> Recorder {
+        Recorder { record, start, logs: Mutex::new(Vec::new()) }
     }
 
     /// A log for one lane; none if nothing is recorded.
@@ -210,9 +222,9 @@ impl Log {
     }
 
     /// A task of the lane that started at `start` has ended.
-    pub fn ended(&mut self, task: usize, start: Duration, copied: Option<Duration>) {
+    pub fn ended(&mut self, task: usize, start: Duration, played: Played) {
         let end = self.start.elapsed();
-        self.done.push(Done { task, start, copied, end });
+        self.done.push(Done { task, start, played, end });
     }
 
     /// What the device did in this lane.
@@ -221,7 +233,7 @@ impl Log {
         let mut events = Vec::new();
         // A lane has waited for all that it takes from right before it takes it.
         let mut waited: BTreeMap<DeviceId, Duration> = BTreeMap::new();
-        for &Done { task, start, copied, end } in &self.done {
+        for &Done { task, start, played, end } in &self.done {
             let task = &lane.tasks[task];
             let turn = &tasks.turns[task.turn];
             let event = |doing, start, end| Event {
@@ -235,7 +247,11 @@ impl Log {
                 start,
                 end,
             };
-            let mut done = event(Doing::of(&task.work), start, copied.unwrap_or(end));
+            let begun = if let Played::HeldUntil(held) = played { held } else { start };
+            if begun > start {
+                events.push(event(Doing::Wait, start, begun));
+            }
+            let mut done = event(Doing::of(&task.work), begun, end);
             match &task.work {
                 Work::Kernel(kernel) => done.flops = flops(kernel),
                 Work::Wait(lanes, tick) => {
@@ -255,7 +271,9 @@ impl Log {
                 Work::Publish(_) => {}
             }
             events.push(done);
-            events.extend(copied.map(|copied| event(Doing::Link, copied, end)));
+            if let Played::UnderWay(Delivery { start, arrival }) = played {
+                events.push(event(Doing::Link, start, arrival));
+            }
         }
         events
     }

@@ -21,6 +21,8 @@ mod unroll;
 pub(crate) use buffers::{Buffers, Held};
 pub(crate) use moves::share_bytes;
 pub(crate) use runs::{Run, Runs};
+#[cfg(test)]
+pub(crate) use tasks::Transfer;
 pub(crate) use tasks::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Task, Tasks, TurnId, Work};
 pub use tasks::{Instr, InstrId};
 pub(crate) use unroll::instantiate;

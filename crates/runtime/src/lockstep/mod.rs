@@ -100,6 +100,7 @@ mod tests {
     use shardweave_compiler::id::Id;
     use shardweave_compiler::mesh::DeviceId;
     use std::sync::Arc;
+    use std::time::Instant;
 
     /// Lanes, one a device, with these tasks. No verified program deadlocks, so these are made by hand.
     fn job(lanes: Vec<Vec<Work>>) -> Arc<Job> {
@@ -122,8 +123,8 @@ mod tests {
         let lanes = lanes.collect();
         let arenas = Arenas::around(Kept::default(), 0, 0, &used).expect("no bytes can be had");
         let tasks = Tasks { lanes, instrs, turns, used, arena: 0 };
-        let recorder = Recorder::new(Record::Nothing);
-        Arc::new(Job { tasks: Arc::new(tasks), arenas: Arc::new(arenas), recorder, probe: None, link: None })
+        let recorder = Recorder::new(Record::Nothing, Instant::now());
+        Arc::new(Job { tasks: Arc::new(tasks), arenas: Arc::new(arenas), recorder, probe: None, play: None })
     }
 
     fn wait(lanes: &[usize], tick: Tick) -> Work {

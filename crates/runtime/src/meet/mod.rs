@@ -1,12 +1,13 @@
 //! How lanes meet: each publishes how far it has come, others look or wait.
 
+mod dues;
 mod patience;
 mod progress;
 #[cfg(test)]
 mod turns;
 
-/// What [`progress`] is made of; its test puts other things in their place, which go through all
-/// interleavings.
+/// What the files of this folder are made of; their models put other things in its place, which go through
+/// all interleavings.
 mod sync {
     pub use std::hint::spin_loop;
     pub use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,5 +20,6 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+pub(crate) use dues::Dues;
 pub(crate) use patience::{Cores, Patience};
 pub(crate) use progress::{Met, Progress, Tick};

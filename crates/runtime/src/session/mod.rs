@@ -28,7 +28,7 @@ pub use reshard::Resharded;
 
 use crate::arena::Arenas;
 use crate::array::Array;
-use crate::execute::{Backend, InputError, Job, NotReady, Recorder, Recording, RunError, WrongInput};
+use crate::execute::{Backend, InputError, Job, NotReady, Play, Recorder, Recording, RunError, WrongInput};
 use crate::instantiate::LaneId;
 use crate::lockstep;
 use crate::meet::lock;
@@ -45,6 +45,7 @@ use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// A program that is run often. See the [module](self).
 ///
@@ -265,12 +266,15 @@ impl Session {
             return Err(RunError::NotReady(NotReady::Inputs));
         }
         in_use.results = Results::None;
+        let link = self.options.link.filter(|_| self.options.backend == Backend::Threads);
+        let play = link.map(|link| Play::new(link, &program.tasks));
+        let start = play.as_ref().map_or_else(Instant::now, Play::start);
         let job = Job {
             tasks: program.tasks.clone(),
             arenas: self.arenas.clone(),
-            recorder: Recorder::new(self.options.record),
+            recorder: Recorder::new(self.options.record, start),
             probe: self.options.probe.clone(),
-            link: self.options.link.filter(|_| self.options.backend == Backend::Threads),
+            play,
         };
         // The place of the last run's job, if nobody holds it: a run allocates nothing.
         match self.job.as_mut().and_then(Arc::get_mut) {

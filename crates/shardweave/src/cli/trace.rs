@@ -8,7 +8,8 @@
 //!  process  device 1               \
 //!  track      communication    |wait|all_gather x|
 //! ```
-//! Each part of an instruction is a bar with its start and duration in microseconds.
+//! Each part of an instruction is a bar with its start and duration in microseconds. What is under way over a
+//! link that is played has a track of its own, for its stream goes on beside it.
 
 use serde_json::{Map, Value, json};
 use shardweave_compiler::host::StreamId;
@@ -20,16 +21,16 @@ use std::time::Duration;
 
 /// The trace as JSON.
 pub fn chrome(recording: &Recording) -> String {
-    let tracks = |event: &Event| (event.device, recording.instrs[event.instr].stream);
-    let tracks: BTreeSet<(DeviceId, StreamId)> = recording.events.iter().map(tracks).collect();
+    let tracks: BTreeSet<(DeviceId, Track)> =
+        recording.events.iter().map(|event| (event.device, Track::of(recording, event))).collect();
     let devices: BTreeSet<DeviceId> = tracks.iter().map(|(device, _)| *device).collect();
     let processes = devices.into_iter().map(|device| {
         let args = json!({ "name": format!("device {}", device.index()) });
         json!({ "name": "process_name", "ph": "M", "pid": device.index(), "args": args })
     });
-    let threads = tracks.into_iter().map(|(device, stream)| {
-        let args = json!({ "name": track_name(recording, stream) });
-        json!({ "name": "thread_name", "ph": "M", "pid": device.index(), "tid": stream.index(), "args": args })
+    let threads = tracks.into_iter().map(|(device, track)| {
+        let (tid, args) = (track.number(recording), json!({ "name": track.name(recording) }));
+        json!({ "name": "thread_name", "ph": "M", "pid": device.index(), "tid": tid, "args": args })
     });
     let mut events: Vec<Value> = processes.chain(threads).collect();
     events.extend(recording.events.iter().map(|event| bar(recording, event)));
@@ -56,8 +57,40 @@ pub fn chrome(recording: &Recording) -> String {
     json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string()
 }
 
+/// A row of bars of a device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Track {
+    /// What a stream does.
+    Stream(StreamId),
+    /// What a stream has under way over a link that is played.
+    Link(StreamId),
+}
+
+impl Track {
+    fn of(recording: &Recording, event: &Event) -> Track {
+        let stream = recording.instrs[event.instr].stream;
+        if event.doing == Doing::Link { Track::Link(stream) } else { Track::Stream(stream) }
+    }
+
+    /// Streams first.
+    fn number(self, recording: &Recording) -> usize {
+        let streams = || recording.instrs.values().map(|instr| instr.stream.index() + 1).max().unwrap_or(0);
+        match self {
+            Track::Stream(stream) => stream.index(),
+            Track::Link(stream) => streams() + stream.index(),
+        }
+    }
+
+    fn name(self, recording: &Recording) -> String {
+        match self {
+            Track::Stream(stream) => stream_name(recording, stream).to_owned(),
+            Track::Link(stream) => format!("{}, simulated link", stream_name(recording, stream)),
+        }
+    }
+}
+
 /// What the instructions of a stream do.
-fn track_name(recording: &Recording, stream: StreamId) -> &'static str {
+fn stream_name(recording: &Recording, stream: StreamId) -> &'static str {
     let of_stream = |event: &&Event| recording.instrs[event.instr].stream == stream;
     let own = || recording.events.iter().filter(of_stream);
     let computes = own().any(|event| event.doing == Doing::Compute);
@@ -98,7 +131,7 @@ fn bar(recording: &Recording, event: &Event) -> Value {
         "ts": microseconds(event.start),
         "dur": microseconds(event.end.saturating_sub(event.start)),
         "pid": event.device.index(),
-        "tid": instr.stream.index(),
+        "tid": Track::of(recording, event).number(recording),
         "args": args,
     })
 }
