@@ -72,9 +72,6 @@ fn pinned(program: &Program, placed: &Placed, local: &LocalProgram) -> Vec<Strin
             (_, Some(Overlap::None)) => {
                 "its steps communicate nothing, or compute nothing, so there is nothing to overlap".into()
             }
-            (Overlap::Ring, Some(Overlap::Direct)) => {
-                "the parts of a sum go straight to whose they are, which is `direct`".into()
-            }
             (_, Some(way)) => format!(
                 "its steps do not line up with the pieces of one all_gather or reduce_scatter, so they run \
                  via {}",
@@ -207,10 +204,9 @@ impl<'a> Walk<'a> {
     fn collective(&mut self, moved: &Move<LocalId>, around: &Around<'_>) {
         let Around { counters, steps, overlap } = *around;
         let source = &self.local.values[moved.source].ty;
-        let traffic = Traffic::in_loop(source, self.ty(moved.target), counters);
         let traffic = match moved.path {
-            Path::Direct => traffic,
-            Path::PassedOn => traffic.passed_on(source),
+            Path::Direct => Traffic::in_loop(source, self.ty(moved.target), counters),
+            Path::PassedOn => Traffic::passed_on(source, self.ty(moved.target)),
         };
         self.time.moving += self.cost.moving_us(&traffic, steps);
         self.collectives.push(CollectiveReport {

@@ -143,6 +143,41 @@ fn broken_host_programs_are_refused() {
             "over s/step(4, i0), h/tp on line\n    s1: free b3\n    s0: record e1\n",
             "b3 may be freed while `s0: b4 <- linear(b3, b1)",
         ),
+        // travelling.host: a sum that is not done
+        ("travelling", "i0 < 2, i1 < 3", "i0 < 2, i1 < 2", "does not travel through all devices"),
+        ("travelling", "i0 < 2, i1 < 3", "i1 < 3, i0 < 2", "does not travel through all devices"),
+        (
+            "travelling",
+            "b5 y: f32[m=11, n=4] at m/step(2, i0)/next(tp, i1) on",
+            "b5 y: f32[m=11, n=4] at m/step(2, i0)/ahead(tp, i1) on",
+            "does not end where it belongs",
+        ),
+        (
+            "travelling",
+            "b5 y: f32[m=11, n=4] at m/step(2, i0)/next(tp, i1) on",
+            "b5 y: f32[m=11, n=4] at m/step(3, i0)/next(tp, i1) on",
+            "not of the same pieces",
+        ),
+        (
+            "travelling",
+            "s1: free b4\n",
+            "s1: free b4\n    s1: b2 <- redistribute b5 over tp group 3\n",
+            "b5 is read while its sum still travels",
+        ),
+        (
+            "travelling",
+            "    s1: free b5\n",
+            "    s1: b5 <- reduce_scatter b4 over tp group 3\n    s1: free b5\n",
+            "b5 is written while its sum travels",
+        ),
+        ("travelling", "    s1: wait e3\n", "", "b4 may be used before it is allocated on s0"),
+        (
+            "travelling",
+            "b5 y: f32[m=11, n=4] at m/step(2, i0)/next(tp, i1) on line, temporary, offset 256, bytes 64, slots 2",
+            "b5 y: f32[m=11, n=4] at m/step(2, i0)/next(tp, i1) on line, temporary, offset 256, bytes 64",
+            "b5 is",
+        ),
+        ("travelling", " passed on", "", "a part is combined with"),
         // lives
         ("pipelined", "  s0: alloc b2\n", "", "b2 is used before it is allocated"),
         ("pipelined", "  s0: alloc b2\n", "  s0: alloc b2\n  s0: alloc b2\n", "b2 is allocated twice"),

@@ -122,17 +122,21 @@ impl At {
         Some(At { ranges, starts, turn, before: None, running: self.running.clone() })
     }
 
-    /// Where a move takes its elements from: which buffer, at which steps. What is passed on comes out of
-    /// the target as the step before left it.
-    pub fn source_of<V: Copy>(&self, moved: &Move<V>, target: &Layout) -> (V, At) {
+    /// Where a move takes its elements from, one after another: which buffers, at which steps. What is passed
+    /// on comes out of the target as the step before left it; with a sum, the device's own part of the source
+    /// is then combined.
+    pub fn sources_of<V: Copy>(&self, moved: &Move<V>, target: &Layout) -> Vec<(V, At)> {
         let goes_on = |factor: &Factor| match factor {
             Factor::Peer(peer) => self.starts.get(peer.step.index()).is_some_and(|&step| step > 0),
             _ => false,
         };
         let passes = moved.path == Path::PassedOn && target.cuts().iter().flatten().any(goes_on);
         match self.before().filter(|_| passes) {
-            Some(before) => (moved.target, before),
-            None => (moved.source, self.clone()),
+            Some(before) if moved.travels() => {
+                vec![(moved.target, before), (moved.source, self.clone())]
+            }
+            Some(before) => vec![(moved.target, before)],
+            None => vec![(moved.source, self.clone())],
         }
     }
 

@@ -106,13 +106,21 @@ pub struct Move<V> {
     pub because: Option<String>,
 }
 
+impl<V> Move<V> {
+    /// Whether a sum travels: what comes from the device ahead is combined with the device's own part.
+    pub fn travels(&self) -> bool {
+        self.path == Path::PassedOn && self.kind.reduces()
+    }
+}
+
 /// From whom a step of a pipeline takes what it moves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Path {
     /// From those who hold it in the source.
     Direct,
     /// From those who got it in the step before: out of their piece of the target, as that step left it.
-    /// Where no [`Peer`](crate::layout::Peer) of the target has moved yet, from the source.
+    /// Where no [`Peer`](crate::layout::Peer) of the target has moved yet, from the source. If parts are
+    /// combined, the device's own part of the source is then added: the sum travels.
     PassedOn,
 }
 

@@ -60,17 +60,18 @@ pub enum Factor {
     Stream(Steps),
     /// `/step(4, i0)`: inside a loop, the block of the running step.
     Step(u64, StepId),
-    /// `/owner(tp, i0)` or `/ahead(tp, i0)`: inside a loop, a piece that a cut over an axis makes, but for
-    /// another coordinate than the device's own.
+    /// `/owner(tp, i0)`, `/ahead(tp, i0)` or `/next(tp, i0)`: inside a loop, a piece that a cut over an axis
+    /// makes, but for another coordinate than the device's own.
     Peer(Peer),
 }
 
 /// The piece of a coordinate that the running step picks along an axis.
 ///
 /// ```text
-///   tp = 4             /tp        /owner(tp, i0)      /ahead(tp, i0)
-///   device  0 1 2 3    0 1 2 3    i0 = 0   0 0 0 0    i0 = 0   0 1 2 3
-///                                 i0 = 1   1 1 1 1    i0 = 1   1 2 3 0
+///   tp = 4             /tp        /owner(tp, i0)      /ahead(tp, i0)      /next(tp, i0)
+///   device  0 1 2 3    0 1 2 3    i0 = 0   0 0 0 0    i0 = 0   0 1 2 3    i0 = 0   1 2 3 0
+///                                 i0 = 1   1 1 1 1    i0 = 1   1 2 3 0    i0 = 1   2 3 0 1
+///                                                                         i0 = 3   0 1 2 3
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Peer {
@@ -89,8 +90,10 @@ pub struct Peer {
 pub enum Whose {
     /// In step `i` that of coordinate `i`: the same on all devices.
     Owner,
-    /// In step `i` that of the device `i` places ahead, around the axis.
+    /// In step `i` that of the device `i` places ahead, around the axis; in the first step its own.
     Ahead,
+    /// In step `i` that of the device `i + 1` places ahead, around the axis; in the last step its own.
+    Next,
 }
 
 /// The count of a `stream` factor.
@@ -127,7 +130,7 @@ impl Factor {
     /// The mesh axis whose coordinate decides which piece a device holds.
     pub fn decided_by(&self) -> Option<AxisId> {
         match self {
-            Factor::Peer(Peer { axis, whose: Whose::Ahead, .. }) => Some(*axis),
+            Factor::Peer(Peer { axis, whose, .. }) => whose.lead().map(|_| *axis),
             other => other.axis(),
         }
     }
@@ -169,6 +172,21 @@ impl Whose {
         match self {
             Whose::Owner => "owner",
             Whose::Ahead => "ahead",
+            Whose::Next => "next",
+        }
+    }
+
+    /// The one of that spelling.
+    pub fn from_name(name: &str) -> Option<Whose> {
+        [Whose::Owner, Whose::Ahead, Whose::Next].into_iter().find(|whose| whose.name() == name)
+    }
+
+    /// How many places ahead a device looks in the first step; none if all devices look at the same place.
+    pub fn lead(self) -> Option<u64> {
+        match self {
+            Whose::Owner => None,
+            Whose::Ahead => Some(0),
+            Whose::Next => Some(1),
         }
     }
 }
@@ -267,6 +285,17 @@ impl Layout {
             other => other.clone(),
         };
         let cuts = self.cuts.iter().map(|factors| factors.iter().map(all).collect()).collect();
+        Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
+    }
+
+    /// The layout with every peer's piece at the peer itself.
+    pub fn at_peers(&self) -> Layout {
+        let own = |factor: &Factor| match factor {
+            Factor::Peer(Peer { axis, sizes: Some(sizes), .. }) => Factor::Sizes(*axis, sizes.clone()),
+            Factor::Peer(peer) => Factor::Axis(peer.axis),
+            other => other.clone(),
+        };
+        let cuts = self.cuts.iter().map(|factors| factors.iter().map(own).collect()).collect();
         Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
     }
 

@@ -291,8 +291,8 @@ impl Build<'_> {
                     .map(|step| Factor::Step(*count, step))
                     .or_else(|| bad_cut(cursor, text, "`step(4, i0)`"))
             }
-            ("owner" | "ahead", Some([Arg::Word(axis), Arg::Word(step), sizes @ ..]))
-                if self.scope.writer == Writer::Compiler =>
+            (name, Some([Arg::Word(axis), Arg::Word(step), sizes @ ..]))
+                if self.scope.writer == Writer::Compiler && Whose::from_name(name).is_some() =>
             {
                 self.peer(cursor, text, (axis, step), sizes)
             }
@@ -312,7 +312,7 @@ impl Build<'_> {
         (axis, step): (&str, &str),
         sizes: &[Arg<'_>],
     ) -> Option<Factor> {
-        let whose = if text.name == "owner" { Whose::Owner } else { Whose::Ahead };
+        let whose = Whose::from_name(text.name)?;
         let Some(step) = counter(step) else { return bad_cut(cursor, text, "`ahead(tp, i0)`") };
         let mesh = self.mesh.as_ref()?;
         let Some(axis) = mesh.axis(axis) else {

@@ -1,6 +1,6 @@
 //! Which indices a device holds: the one map that everything else is derived from.
 
-use super::{CeilPieces, Factor, IndexSet, Layout, Peer, Whose};
+use super::{CeilPieces, Factor, IndexSet, Layout, Peer};
 use crate::id::Id;
 use crate::mesh::{AxisId, Coords, DeviceId, Mesh};
 use std::ops::Range;
@@ -62,8 +62,8 @@ enum Seat {
     Coordinate(AxisId),
     /// The running step of a counter.
     Step(usize),
-    /// The coordinate that lies so many steps of a counter ahead, around an axis of this length.
-    Ahead(AxisId, usize, u64),
+    /// The coordinate that lies a lead and the running step of a counter ahead, around an axis of this length.
+    Ahead { axis: AxisId, lead: u64, step: usize, length: u64 },
 }
 
 impl Seat {
@@ -72,7 +72,9 @@ impl Seat {
         match self {
             Seat::Coordinate(axis) => coords.along(axis),
             Seat::Step(step) => running(steps, step),
-            Seat::Ahead(axis, step, length) => (coords.along(axis) + running(steps, step)) % length,
+            Seat::Ahead { axis, lead, step, length } => {
+                (coords.along(axis) + lead + running(steps, step)) % length
+            }
         }
     }
 }
@@ -88,10 +90,9 @@ impl Cut {
             Factor::Sizes(axis, sizes) => Cut::Sizes(Seat::Coordinate(*axis), starts(sizes)),
             Factor::Step(count, step) => Cut::Ceil(Seat::Step(step.index()), *count),
             Factor::Peer(Peer { axis, sizes, whose, step }) => {
-                let seat = match whose {
-                    Whose::Owner => Seat::Step(step.index()),
-                    Whose::Ahead => Seat::Ahead(*axis, step.index(), mesh.size(*axis)),
-                };
+                let (step, length) = (step.index(), mesh.size(*axis));
+                let ahead = |lead| Seat::Ahead { axis: *axis, lead, step, length };
+                let seat = whose.lead().map_or(Seat::Step(step), ahead);
                 match sizes {
                     Some(sizes) => Cut::Sizes(seat, starts(sizes)),
                     None => Cut::Ceil(seat, mesh.size(*axis)),
@@ -180,8 +181,8 @@ impl DimCuts {
                 Cut::Ceil(seat, _) | Cut::Sizes(seat, _) => match *seat {
                     Seat::Coordinate(axis) => (0..mesh.size(axis)).collect(),
                     Seat::Step(step) => vec![running(steps, step)],
-                    Seat::Ahead(_, step, length) => {
-                        (0..length).map(|at| (at + running(steps, step)) % length).collect()
+                    Seat::Ahead { lead, step, length, .. } => {
+                        (0..length).map(|at| (at + lead + running(steps, step)) % length).collect()
                     }
                 },
                 Cut::Blocks(_) => vec![0],

@@ -66,7 +66,7 @@ fn cut(factors: &[Factor], mesh: &Mesh, size: u64, steps: &[Range<u64>]) -> Inde
                 // Some device is ahead of another by any number of places.
                 let range = match whose {
                     Whose::Owner => steps.get(step.index()).cloned().unwrap_or(all),
-                    Whose::Ahead => all,
+                    Whose::Ahead | Whose::Next => all,
                 };
                 match sizes {
                     None => cut_all(&blocks, |b| ceil_cuts(b, range.clone(), mesh.size(*axis))),
@@ -125,6 +125,7 @@ mod tests {
             vec![Factor::Sizes(b, Arc::from([1, 5, 7])), Factor::Axis(a)],
             vec![peer(b, None, Whose::Owner)],
             vec![peer(b, None, Whose::Ahead), step(2)],
+            vec![peer(b, None, Whose::Next), step(2)],
             vec![step(2), peer(b, Some(Arc::from([4, 0, 3])), Whose::Owner)],
             vec![Factor::Axis(a), peer(b, Some(Arc::from([4, 0, 3])), Whose::Ahead)],
         ]

@@ -127,17 +127,17 @@ impl Lower<'_> {
         StepId::new(if next + MOST_COUNTERS > MOST_COUNTER_IDS { 0 } else { next })
     }
 
-    /// The move that was pushed last takes its elements so.
-    fn passes(&mut self, path: Path) {
-        let body = self.bodies.last_mut().expect("a body is always being written");
-        if let Some(LocalInstr::Move(moved)) = body.last_mut() {
-            moved.path = path;
-        }
-    }
-
     /// Moves all or a step of `source` into `target`.
     fn move_into(&mut self, source: LocalId, target: LocalId, because: &str) {
-        let traffic = Traffic::of(self.ty(source), self.ty(target));
+        self.move_along(Path::Direct, source, target, because);
+    }
+
+    /// The same, taking the elements from where the path says.
+    fn move_along(&mut self, path: Path, source: LocalId, target: LocalId, because: &str) {
+        let traffic = match path {
+            Path::Direct => Traffic::of(self.ty(source), self.ty(target)),
+            Path::PassedOn => Traffic::passed_on(self.ty(source), self.ty(target)),
+        };
         let communicates = traffic.kind.communicates();
         self.push(LocalInstr::Move(Move {
             kind: traffic.kind,
@@ -145,16 +145,21 @@ impl Lower<'_> {
             target,
             axes: traffic.axes,
             group: traffic.group,
-            path: Path::Direct,
+            path,
             because: communicates.then(|| because.into()),
         }));
     }
 
     /// A new value that holds `source` in another layout.
     fn moved(&mut self, source: LocalId, layout: &Layout, because: &str) -> LocalId {
+        self.moved_along(Path::Direct, source, layout, because)
+    }
+
+    /// The same, taking the elements from where the path says.
+    fn moved_along(&mut self, path: Path, source: LocalId, layout: &Layout, because: &str) -> LocalId {
         let LocalValue { name, ty } = self.values[source].clone();
         let target = self.value(&name, TensorType { layout: layout.clone(), ..ty });
-        self.move_into(source, target, because);
+        self.move_along(path, source, target, because);
         target
     }
 

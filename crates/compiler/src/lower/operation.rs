@@ -26,8 +26,8 @@ pub(super) struct Running<'a> {
     pub over: Layout,
     /// The counters of the loop, with their steps.
     pub counters: Vec<(StepId, u64)>,
-    /// The operand whose rows come piece by piece, and from whom.
-    passing: Option<(usize, Path)>,
+    /// What is passed on from device to device in the loop.
+    passing: Option<Passing>,
     /// Where the result is to be when it is completed.
     pub target: Layout,
     /// How the pieces give the result, all steps together.
@@ -95,7 +95,8 @@ impl Lower<'_> {
             self.next_counter = self.counter_after(by.counters.iter().map(|(id, _)| *id));
             running.over = by.over;
             running.counters = by.counters;
-            running.passing = by.operand.map(|operand| (operand, by.path));
+            running.passing =
+                (by.path == Path::PassedOn).then(|| by.operand.map_or(Passing::Sum, Passing::Operand));
         }
         let combined = if streams.is_empty() { self.straight(&running) } else { self.in_loop(&running) };
         let completed = self.completed(&running, combined);
@@ -240,12 +241,11 @@ impl Lower<'_> {
         if dtype == dtype.wide() {
             at = self.stored_as(at, dtype);
         }
-        for layout in stops.iter().chain([&step]) {
+        for layout in &stops {
             at = self.moved(at, layout, &because);
         }
-        if let Some((_, path)) = running.passing.filter(|(passing, _)| *passing == k) {
-            self.passes(path);
-        }
+        let path = if running.passing == Some(Passing::Operand(k)) { Path::PassedOn } else { Path::Direct };
+        at = self.moved_along(path, at, &step, &because);
         Arg::Value(self.stored_as(at, dtype))
     }
 
@@ -276,6 +276,11 @@ impl Lower<'_> {
             }
         }
         let mut at = self.stored_as(piece, self.ty(result).dtype);
+        if running.passing == Some(Passing::Sum) {
+            let travelling = steps.with_partial(running.target.partial().to_vec());
+            let travelling = travelling.expect("what is partial in the target is so in the natural layout");
+            at = self.moved_along(Path::PassedOn, at, &travelling, &because);
+        }
         for layout in &legs {
             at = self.moved(at, layout, &because);
         }
@@ -432,6 +437,15 @@ impl Lower<'_> {
         let names = self.program.dim_names(value);
         self.placed.layout(value).text(&names, Some(self.placed.home.name())).to_string()
     }
+}
+
+/// What devices pass on to each other, step by step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    /// The pieces of an operand.
+    Operand(usize),
+    /// The sum of the parts of the result.
+    Sum,
 }
 
 /// An operand of a loop, as far as it is there before the loop.

@@ -11,6 +11,17 @@
 //!   ring        step 2   has    piece 2 <- 1  piece 3 <- 2  piece 0 <- 3  piece 1 <- 0
 //! ```
 //!
+//! Where its result is scattered, the same ways lead back: each step makes a part of one device's piece.
+//! With `broadcast` and `direct` the part goes straight to whose it is. With `ring` the sum of the parts
+//! travels: a device adds its own part to what it got, and passes it on to the one behind it.
+//!
+//! ```text
+//!   y: s/tp on tp = 4           device 0      device 1      device 2      device 3
+//!   direct      step 1   gives  piece 1 -> 1  piece 2 -> 2  piece 3 -> 3  piece 0 -> 0
+//!   ring        step 1   adds   piece 2 <- 1  piece 3 <- 2  piece 0 <- 3  piece 1 <- 0
+//!               step 3   adds   piece 0 <- 1  piece 1 <- 2  piece 2 <- 3  piece 3 <- 0   each its own: done
+//! ```
+//!
 //! The steps of a stream and the pieces of the axis have to line up: the stream's steps are the pieces, or
 //! cut each piece into as many steps, or come before the axis in the operand's cuts, so that each step is
 //! divided once more.
@@ -18,7 +29,7 @@
 use super::Lower;
 use super::operation::Running;
 use crate::id::Id;
-use crate::instr::{Kind, Path};
+use crate::instr::{Kind, MOST_PIPELINED, Path};
 use crate::layout::{Cuts, Factor, Layout, Peer, StepId, Steps, Whose};
 use crate::local::LocalId;
 use crate::mesh::{AxisId, Mesh};
@@ -51,12 +62,8 @@ enum Sent {
 impl Lower<'_> {
     /// The operation piece by piece, if that is asked for and its steps line up with the pieces.
     pub(super) fn by_peers(&self, running: &Running<'_>) -> Option<ByPeers> {
-        let (whose, path) = match running.plan.via? {
-            Overlap::Broadcast => (Whose::Owner, Path::Direct),
-            Overlap::Direct => (Whose::Ahead, Path::Direct),
-            Overlap::Ring => (Whose::Ahead, Path::PassedOn),
-            Overlap::Collective | Overlap::None => return None,
-        };
+        let via = running.plan.via?;
+        let path = if via == Overlap::Ring { Path::PassedOn } else { Path::Direct };
         let gathered: Vec<(usize, LocalId)> =
             (0..running.operands.len()).filter_map(|k| Some((k, self.gathered(running, k)?))).collect();
         // What is cut where the operation needs or gives it whole, with the dims of the space.
@@ -70,7 +77,13 @@ impl Lower<'_> {
             }
             _ => return None,
         };
-        // A sum that travels on is not built: each part goes straight to whose it is.
+        let whose = match via {
+            Overlap::Broadcast => Whose::Owner,
+            // A sum ends where it belongs.
+            Overlap::Ring if operand.is_none() => Whose::Next,
+            Overlap::Direct | Overlap::Ring => Whose::Ahead,
+            Overlap::Collective | Overlap::None => return None,
+        };
         let sizes: Vec<u64> = running.space.dims.values().map(|dim| dim.size).collect();
         let mut refined = Refined {
             mesh: running.over.mesh(),
@@ -96,6 +109,10 @@ impl Lower<'_> {
         let over = Layout::new(running.over.mesh().clone(), refined.cuts, running.over.partial().to_vec())?;
         let mut counters = refined.counters;
         counters.extend(refined.peers);
+        let turns = counters.iter().fold(1, |turns: u64, (_, count)| turns.saturating_mul(*count));
+        if turns > MOST_PIPELINED {
+            return None;
+        }
         let operands =
             (0..running.operands.len()).all(|k| running.space.operand_layout(&over, k, &[]).is_some());
         let projected = operands && running.space.result_layout(&over).is_some();

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! The results of a loop are values of the block around it: they are allocated before the loop. Inputs
-//! are there before the program starts, outputs stay after it ends.
+//! are there before the program starts, outputs stay after it ends. A sum that travels is taken by the next
+//! step of another device, so it lives for one step more: it has two slots, and a second stage frees it.
 
 use super::buffers;
 use super::pipeline::COMPUTE;
@@ -34,10 +35,12 @@ pub fn translate(local: &LocalProgram, constants: &BTreeSet<String>) -> HostProg
         }
     }
     let roles = roles(local, &inputs, constants);
+    let travelling = travelling(&local.body);
     let buffers = local.values.iter().map(|(id, value)| {
         let (name, ty, role) = (value.name.clone(), value.ty.clone(), roles[buffer_of(id)]);
         let bytes = place_bytes(&ty);
-        Buffer { name, ty, role, offset: 0, bytes, slots: 1 }
+        let slots = if travelling.contains(&buffer_of(id)) { 2 } else { 1 };
+        Buffer { name, ty, role, offset: 0, bytes, slots }
     });
     let buffers: Table<BufferId, Buffer> = buffers.collect();
     let body = Translator { roles: &roles, filled: BTreeSet::new() }.block(&local.body);
@@ -76,6 +79,16 @@ fn roles(
         roles[*id] = if constants.contains(name) { Role::Constant } else { Role::Argument };
     }
     roles
+}
+
+/// The buffers of sums that travel.
+fn travelling(body: &[LocalInstr]) -> BTreeSet<BufferId> {
+    let of = |instr: &LocalInstr| match instr {
+        LocalInstr::Move(moved) if moved.travels() => BTreeSet::from([buffer_of(moved.target)]),
+        LocalInstr::Loop(steps) => travelling(&steps.body),
+        _ => BTreeSet::new(),
+    };
+    body.iter().flat_map(of).collect()
 }
 
 fn buffer_of(id: LocalId) -> BufferId {
@@ -135,7 +148,14 @@ impl Translator<'_> {
                 let body = self.block(&steps.body);
                 self.filled.retain(|id| !steps.results.contains(id));
                 let (counters, overlap) = (steps.counters.clone(), steps.overlap);
-                out.push(HostInstr::Loop(HostLoop { counters, overlap, stages: vec![body] }));
+                let travelling = travelling(&steps.body);
+                let ends_travelling = |instr: &HostInstr| match instr {
+                    HostInstr::On(_, Action::Free(id)) => travelling.contains(id),
+                    _ => false,
+                };
+                let (later, body): (Vec<_>, Vec<_>) = body.into_iter().partition(ends_travelling);
+                let stages = if later.is_empty() { vec![body] } else { vec![body, later] };
+                out.push(HostInstr::Loop(HostLoop { counters, overlap, stages }));
             }
         }
     }

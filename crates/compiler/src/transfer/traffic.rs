@@ -56,11 +56,25 @@ impl Traffic {
         }
     }
 
-    /// The same gather where pieces are passed on from device to device: a device sends on all that its
-    /// group holds, except the piece that comes to it last, that of the device behind it.
-    pub fn passed_on(self, source: &TensorType) -> Traffic {
-        let TensorType { layout, .. } = &all_steps(source);
-        let (mesh, sizes) = (layout.mesh(), source.sizes());
+    /// What a move sends whose pieces are passed on from device to device: a gather, or a sum that travels. A
+    /// device sends on all pieces of its group but one: the piece that comes to it last, that of the device
+    /// behind it; of a sum its own.
+    pub fn passed_on(source: &TensorType, target: &TensorType) -> Traffic {
+        let at_home = match source.layout.is_partial() {
+            true => TensorType { layout: target.layout.at_peers(), ..target.clone() },
+            false => source.clone(),
+        };
+        let whole = match source.layout.is_partial() {
+            true => Traffic::of(source, &at_home),
+            false => Traffic::of(source, target),
+        };
+        Traffic { bytes_per_device: whole.most_passed_on(&at_home), ..whole }
+    }
+
+    /// The bytes that a device sends on at most, if it sends all pieces of its group but one.
+    fn most_passed_on(&self, pieces: &TensorType) -> u64 {
+        let TensorType { layout, .. } = &all_steps(pieces);
+        let (mesh, sizes) = (layout.mesh(), pieces.sizes());
         let cuts: Vec<_> = (0..layout.ndim()).map(|dim| DimCuts::new(layout, dim, sizes[dim], &[])).collect();
         let moved: Vec<AxisId> = self.axes.iter().filter_map(|axis| mesh.axis(axis)).collect();
         let mut groups: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
@@ -73,7 +87,7 @@ impl Traffic {
             *least = piece.min(*least);
         }
         let most = groups.values().map(|(all, least)| all - least).max().unwrap_or(0);
-        Traffic { bytes_per_device: most.saturating_mul(source.dtype.size()), ..self }
+        most.saturating_mul(pieces.dtype.size())
     }
 
     /// Nothing is sent.

@@ -25,14 +25,20 @@ use std::ops::Range;
 /// What all devices take in one part of a move: by device number, none if a device takes nothing.
 pub(super) type Phase = Vec<Option<Copy>>;
 
+/// Pieces that a move takes elements from.
+struct Taken {
+    /// By device number.
+    sources: Vec<Option<Held>>,
+    /// What each device fetches of them.
+    fetches: Vec<Vec<Fetch>>,
+}
+
 /// A move with the pieces it works on.
 struct MovePieces {
-    /// The source pieces, by device number.
-    sources: Vec<Option<Held>>,
-    /// The target pieces.
+    /// What is taken, one after another: what is passed on, or the source, or the one and then the other.
+    taken: Vec<Taken>,
+    /// The target pieces, by device number.
     targets: Vec<Option<Held>>,
-    /// What each device fetches.
-    fetches: Vec<Vec<Fetch>>,
     /// Where a device fills its target with an operator's identity first.
     fills: Vec<Option<Combine>>,
     /// How parts are combined; none if nothing is reduced.
@@ -73,12 +79,14 @@ impl MovePieces {
         let pieces = |buffer, at: &At| {
             all().map(|device| buffers.held(buffer, device, at)).collect::<Result<Vec<_>, _>>()
         };
-        let (from, before) = at.source_of(mv, &target.layout);
-        let exchange = Exchange::between((buffers.ty(from)?, before.steps()), (target, at.steps()));
+        let taken = at.sources_of(mv, &target.layout).into_iter().map(|(from, before)| {
+            let exchange = Exchange::between((buffers.ty(from)?, before.steps()), (target, at.steps()));
+            let fetches = all().map(|device| exchange.fetches(device)).collect();
+            Ok(Taken { sources: pieces(from, &before)?, fetches })
+        });
         Ok(MovePieces {
-            sources: pieces(from, &before)?,
+            taken: taken.collect::<Result<_, InstantiateError>>()?,
             targets: pieces(mv.target, at)?,
-            fetches: all().map(|device| exchange.fetches(device)).collect(),
             fills: all().map(|device| identity_of(source, target, device)).collect(),
             combine: combine_of(source, target)?,
             dtype: source.dtype,
@@ -92,26 +100,41 @@ impl MovePieces {
         };
         let fill = self.fills[device].map(|combine| (combine, target.piece.region.clone()));
         let mut transfers: Vec<Transfer> = Vec::new();
-        let mut fetches = self.fetches[device].iter().peekable();
-        while let Some(first) = fetches.next() {
-            // All parts of the same elements follow each other.
-            let mut parts = vec![self.part(first, device, target)?];
-            let onto = if first.part == 0 { Onto::Nothing } else { Onto::Earlier };
-            while let Some(later) = fetches.next_if(|fetch| fetch.part > first.part) {
-                if later.runs != first.runs || self.combine.is_none() {
-                    let reason = format!("device {device} combines parts that do not belong together");
+        for taken in &self.taken {
+            let mut fetches = taken.fetches[device].iter().peekable();
+            while let Some(first) = fetches.next() {
+                // All parts of the same elements follow each other.
+                let mut parts = vec![taken.part(first, device, target)?];
+                let onto = if first.part == 0 { Onto::Nothing } else { Onto::Earlier };
+                while let Some(later) = fetches.next_if(|fetch| fetch.part > first.part) {
+                    if later.runs != first.runs {
+                        let reason = format!("device {device} combines parts that do not belong together");
+                        return Err(InstantiateError::Broken(reason));
+                    }
+                    parts.push(taken.part(later, device, target)?);
+                }
+                if self.combine.is_none() && (parts.len() > 1 || onto == Onto::Earlier) {
+                    let reason = format!("device {device} combines parts, but nothing says how");
                     return Err(InstantiateError::Broken(reason));
                 }
-                parts.push(self.part(later, device, target)?);
+                let runs = taken.runs(first, device, target, self.dtype)?;
+                // What is combined with what was just put there is another part of the same transfer.
+                match transfers.iter_mut().find(|put| onto == Onto::Earlier && put.runs == runs) {
+                    Some(put) => put.parts = put.parts.iter().copied().chain(parts).collect(),
+                    None => {
+                        let target = target.piece.region.start;
+                        transfers.push(Transfer { parts: parts.into(), onto, target, runs });
+                    }
+                }
             }
-            let runs = self.runs(first, device, target)?;
-            transfers.push(Transfer { parts: parts.into(), onto, target: target.piece.region.start, runs });
         }
         let nothing = transfers.is_empty() && fill.is_none();
         let copy = Copy { dtype: self.dtype, fill, combine: self.combine, transfers: transfers.into() };
         Ok((!nothing).then_some(copy))
     }
+}
 
+impl Taken {
     /// The piece that a device fetches from.
     fn source(&self, fetch: &Fetch, device: usize) -> Result<&Held, InstantiateError> {
         let source = self.sources.get(fetch.from.index()).and_then(Option::as_ref);
@@ -127,9 +150,15 @@ impl MovePieces {
         Ok(Part { from: fetch.from, source: source.piece.region.start })
     }
 
-    fn runs(&self, fetch: &Fetch, device: usize, target: &Held) -> Result<Runs, InstantiateError> {
+    fn runs(
+        &self,
+        fetch: &Fetch,
+        device: usize,
+        target: &Held,
+        dtype: DType,
+    ) -> Result<Runs, InstantiateError> {
         let source = self.source(fetch, device)?;
-        let runs = Runs::new(&fetch.runs, &source.extents, &target.extents, self.dtype.size());
+        let runs = Runs::new(&fetch.runs, &source.extents, &target.extents, dtype.size());
         let outside = || format!("device {device} fetches what is not in the piece of {}", fetch.from);
         runs.ok_or_else(|| InstantiateError::Broken(outside()))
     }

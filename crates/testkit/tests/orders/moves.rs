@@ -50,7 +50,7 @@ type Pairs = Vec<(usize, usize)>;
 /// A move at some steps of its loops.
 struct Walk<'a> {
     moved: &'a Move<BufferId>,
-    /// Where the elements come from: what is passed on, from the step before.
+    /// Where elements come from: what is passed on, from the step before.
     from: BufferId,
     before: &'a At,
     at: &'a At,
@@ -73,27 +73,21 @@ pub fn rounds(
         piece(id, 0, at)?;
     }
     let target = &program.buffers[moved.target].ty;
-    let (from, before) = at.source_of(moved, &target.layout);
-    let types = [&program.buffers[from].ty, target];
-    let walk = Walk { moved, from, before: &before, at, types, piece };
-    let devices = 0..program.devices as usize;
-    let exchange = Exchange::between((types[0], before.steps()), (types[1], at.steps()));
-    let fetched: Vec<Vec<Fetch>> =
-        devices.clone().map(|device| exchange.fetches(DeviceId::new(device))).collect();
-    let slices: Vec<Option<Slices>> = devices.clone().map(|device| walk.slices(&fetched, device)).collect();
-    let mut rounds = vec![Round::new(), Round::new()];
-    for device in devices {
-        let [first, second] = match &slices[device] {
-            Some(slices) => walk.by_slices(&fetched[device], slices, device)?,
-            None => [walk.direct(&fetched[device], device)?, Taken::default()],
-        };
-        rounds[0].push(first);
-        rounds[1].push(second);
+    let mut all: Vec<Round> = Vec::new();
+    for (from, before) in at.sources_of(moved, &target.layout) {
+        let types = [&program.buffers[from].ty, target];
+        let walk = Walk { moved, from, before: &before, at, types, piece };
+        let rounds = walk.rounds(program)?;
+        match &mut all[..] {
+            [] => all = rounds,
+            // A part of the device's own, after what is passed on.
+            [first, ..] => {
+                let own = rounds.into_iter().flatten();
+                first.iter_mut().zip(own).for_each(|(first, own)| first.takes.extend(own.takes));
+            }
+        }
     }
-    if slices.iter().all(Option::is_none) {
-        rounds.truncate(1);
-    }
-    Ok(rounds)
+    Ok(all)
 }
 
 /// The members that reduce a piece together, which of them a device is, and the elements of each slice.
@@ -104,6 +98,31 @@ struct Slices {
 }
 
 impl Walk<'_> {
+    /// The rounds of what is taken from one source.
+    fn rounds(&self, program: &HostProgram) -> Result<Vec<Round>, String> {
+        let Walk { before, at, types, .. } = *self;
+        let walk = self;
+        let devices = 0..program.devices as usize;
+        let exchange = Exchange::between((types[0], before.steps()), (types[1], at.steps()));
+        let fetched: Vec<Vec<Fetch>> =
+            devices.clone().map(|device| exchange.fetches(DeviceId::new(device))).collect();
+        let slices: Vec<Option<Slices>> =
+            devices.clone().map(|device| walk.slices(&fetched, device)).collect();
+        let mut rounds = vec![Round::new(), Round::new()];
+        for device in devices {
+            let [first, second] = match &slices[device] {
+                Some(slices) => walk.by_slices(&fetched[device], slices, device)?,
+                None => [walk.direct(&fetched[device], device)?, Taken::default()],
+            };
+            rounds[0].push(first);
+            rounds[1].push(second);
+        }
+        if slices.iter().all(Option::is_none) {
+            rounds.truncate(1);
+        }
+        Ok(rounds)
+    }
+
     fn extents(ty: &TensorType, device: usize, at: &At) -> Vec<usize> {
         let piece = ty.layout.piece_at_step(&ty.sizes(), DeviceId::new(device), at.steps());
         piece.unwrap_or_default().iter().map(|set| IndexSet::count(set) as usize).collect()

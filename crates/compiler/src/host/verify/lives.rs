@@ -43,6 +43,14 @@ struct Life<'a> {
     accesses: Vec<Access<'a>>,
 }
 
+/// What a move gives a target.
+struct Given {
+    /// The elements that are there afterwards.
+    elements: Vec<IndexSet>,
+    /// All that is written, those that are filled with an identity among them.
+    touched: Vec<IndexSet>,
+}
+
 /// One place of a buffer.
 #[derive(Default)]
 struct Slot<'a> {
@@ -241,38 +249,59 @@ impl<'a> Lives<'a> {
         at: &At,
     ) -> Result<(), Fault> {
         let target = &self.program.buffers[moved.target].ty;
-        let (from, before) = at.source_of(moved, &target.layout);
-        let source = &self.program.buffers[from].ty;
-        let (own, own_target) = (self.whom.held(source, &before), self.whom.held(target, at));
         let access = |kind, elements| Access { kind, stamp, action, elements };
-        if let Some(own) = &own {
-            let wanted = target.layout.reach(&target.sizes(), at.ranges());
-            let read = box_intersection(own, &wanted);
-            self.access(from, access(Use::Read, read), Vec::new(), &before)?;
-        }
-        if let Some(own_target) = own_target {
+        let wanted = target.layout.reach(&target.sizes(), at.ranges());
+        let own_target = self.whom.held(target, at);
+        // What the target gets: from the first source all, from a second what is combined with that.
+        let mut got: Option<Given> = None;
+        for (from, before) in at.sources_of(moved, &target.layout) {
+            let source = &self.program.buffers[from].ty;
+            let own = self.whom.held(source, &before);
+            if let Some(own) = &own {
+                let read = box_intersection(own, &wanted);
+                self.access(from, access(Use::Read, read), Vec::new(), &before)?;
+            }
+            let Some(own_target) = &own_target else { continue };
             // What a device made in its own order of steps, it alone has.
             let alone = !axes_of_own_steps(&source.layout, &target.layout).is_empty();
             let given = match own.filter(|_| alone) {
                 Some(own) => own,
                 None => source.layout.reach(&source.sizes(), before.ranges()),
             };
-            let given = box_intersection(&given, &own_target);
-            // Where an axis becomes partial, all but its first devices fill their piece with the identity.
-            let filled = !added_axes(&source.layout, &target.layout).is_empty();
-            let touched = if filled { own_target } else { given.clone() };
+            let given = box_intersection(&given, own_target);
             // A part that comes after others is combined with what they left.
             if !combined_by_step(&source.layout, &before).is_empty() {
-                self.must_be_written(moved.target, &given, at)?;
+                let there = got.as_ref().map(|got| &got.elements[..]);
+                self.must_be_written(moved.target, &given, there, at)?;
             }
-            self.access(moved.target, access(Use::Write, touched), given, at)?;
+            // Where an axis becomes partial, all but its first devices fill their piece with the identity.
+            let filled = !added_axes(&source.layout, &target.layout).is_empty();
+            let touched = if filled { own_target.clone() } else { given.clone() };
+            got.get_or_insert(Given { elements: given, touched });
+        }
+        if let Some(Given { elements, touched }) = got {
+            self.access(moved.target, access(Use::Write, touched), elements, at)?;
         }
         if moved.kind.communicates() { self.meet(moved, stamp, action) } else { Ok(()) }
     }
 
-    /// What is written later on is combined with what is there.
-    fn must_be_written(&mut self, id: BufferId, elements: &[IndexSet], at: &At) -> Result<(), Fault> {
-        let missing = self.slot(id, at).alive.as_ref().and_then(|life| life.written.missing(elements));
+    /// What is combined with what is there finds something there: what was written before, or what the move
+    /// itself put there.
+    fn must_be_written(
+        &mut self,
+        id: BufferId,
+        elements: &[IndexSet],
+        put: Option<&[IndexSet]>,
+        at: &At,
+    ) -> Result<(), Fault> {
+        let missing = match put {
+            Some(put) => {
+                let mut there = Region::new();
+                there.add(put.to_vec());
+                there.missing(elements)
+            }
+            None => self.slot(id, at).alive.as_ref().and_then(|life| life.written.missing(elements)),
+        };
         let ty = &self.program.buffers[id].ty;
         missing.map_or(Ok(()), |missing| {
             let reason =
@@ -390,7 +419,7 @@ impl<'a> Lives<'a> {
 /// The axes along which one part of several comes a step, if this is not the first.
 fn combined_by_step(source: &Layout, at: &At) -> Vec<AxisId> {
     let later = |factor: &Factor| match factor {
-        Factor::Peer(Peer { axis, whose: Whose::Ahead, step, .. }) => {
+        Factor::Peer(Peer { axis, whose: Whose::Ahead | Whose::Next, step, .. }) => {
             let partial = source.partial().iter().any(|p| p.axis == *axis);
             let later = at.ranges().get(step.index()).is_some_and(|range| range.start > 0);
             (partial && later).then_some(*axis)

@@ -21,7 +21,7 @@
 //! * *Bytes.* A buffer has one place on all devices, large enough for the largest piece. Two buffers
 //!   share bytes if their places overlap and some device is in both meshes.
 //!
-//! Where devices go through the steps in different orders ([`Whose::Ahead`](crate::layout::Whose::Ahead)),
+//! Where devices go through the steps in different orders ([`Whose::lead`](crate::layout::Whose::lead)),
 //! what all hold at a step says nothing of one of them, so the program is walked once more for single
 //! devices with their own pieces: the first two, the middle one and the last along each such axis. All
 //! others do the same with other blocks.
@@ -45,10 +45,11 @@ mod lives;
 mod occupants;
 mod order;
 mod shape;
+mod travelling;
 
 use super::{HostProgram, Walk, enqueue};
 use crate::instr::Fault;
-use crate::layout::{Factor, Peer, Whose};
+use crate::layout::{Factor, Peer};
 use crate::mesh::DeviceId;
 use lives::{Lives, Whom};
 use std::collections::BTreeSet;
@@ -56,6 +57,7 @@ use std::collections::BTreeSet;
 /// Proves the invariants of the host form, or tells where they break.
 pub fn verify(program: &HostProgram) -> Result<(), Fault> {
     shape::check(program)?;
+    travelling::check(program)?;
     walk(program, Whom::All)?;
     walked_alone(program).into_iter().try_for_each(|device| walk(program, Whom::Device(device)))
 }
@@ -77,7 +79,7 @@ fn walked_alone(program: &HostProgram) -> BTreeSet<DeviceId> {
     let mut devices = BTreeSet::new();
     for layout in program.buffers.values().map(|buffer| &buffer.ty.layout) {
         for factor in layout.cuts().iter().flatten() {
-            let Factor::Peer(Peer { axis, whose: Whose::Ahead, .. }) = factor else { continue };
+            let (Factor::Peer(Peer { axis, .. }), Some(_)) = (factor, factor.decided_by()) else { continue };
             let (mesh, length) = (layout.mesh(), layout.mesh().size(*axis));
             let mut coords = mesh.coords(0);
             for place in [0, 1, length / 2, length.saturating_sub(1)] {

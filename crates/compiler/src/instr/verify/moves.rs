@@ -3,7 +3,7 @@
 use super::{Counters, sampled_steps};
 use crate::dtype::Combine;
 use crate::instr::{Fault, Kind, Move, TensorType};
-use crate::layout::{DimCuts, Factor, IndexSet, Layout, Partial, Whose};
+use crate::layout::{DimCuts, Factor, IndexSet, Layout, Partial};
 use crate::mesh::{AxisId, Coords, DeviceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -75,7 +75,7 @@ fn axes_in_place(source: &Layout, target: &Layout) -> Vec<AxisId> {
 pub(crate) fn axes_of_own_steps(source: &Layout, target: &Layout) -> Vec<AxisId> {
     let ahead = |layout: &Layout| -> Vec<AxisId> {
         let axis = |factor: &Factor| match factor {
-            Factor::Peer(peer) if peer.whose == Whose::Ahead => Some(peer.axis),
+            Factor::Peer(peer) => peer.whose.lead().map(|_| peer.axis),
             _ => None,
         };
         layout.cuts().iter().flatten().filter_map(axis).collect()

@@ -30,13 +30,12 @@ struct Actor<'a> {
 
 /// The loop in stages; `None` if nothing in it can overlap.
 pub(super) fn in_stages(steps: &HostLoop) -> Option<Staged> {
-    let [body] = &steps.stages[..] else { return None };
     if steps.overlap == Overlap::None || !(2..=MOST_PIPELINED).contains(&steps.step_count()) {
         return None;
     }
     let mut actors: Vec<Actor<'_>> = Vec::new();
     let mut own: BTreeSet<BufferId> = BTreeSet::new();
-    for instr in body {
+    for instr in steps.stages.iter().flatten() {
         match instr {
             HostInstr::Loop(_) => return None,
             HostInstr::On(_, Action::Alloc(id)) => {

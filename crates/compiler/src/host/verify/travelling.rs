@@ -1,0 +1,117 @@
+//! Sums that travel: a step's part is combined with what the device ahead had in the step before.
+//!
+//! ```text
+//!   b4 <- reduce_scatter b3 over tp group 4 passed on       b3: m/next(tp, i0), partial(tp)
+//!   b2 <- copy b4                                           b4: m/next(tp, i0)      b2: m/tp
+//! ```
+//!
+//! The layout of such a buffer says whose piece it is a part of, not that it is whole: that it is on the
+//! piece's own device, in the last step, when every device along the axis has added its part. So each
+//! device may take its own piece out of it, and nothing else may read it.
+
+use crate::host::{Action, BufferId, HostInstr, HostProgram};
+use crate::instr::verify::axes_of_own_steps;
+use crate::instr::{Arg, Fault, Kind, Move};
+use crate::layout::{Factor, Layout, StepId, Whose};
+use crate::mesh::AxisId;
+use std::collections::BTreeMap;
+
+/// Checks all travelling sums and whoever reads them.
+pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
+    let mut found = Travelling { program, sums: BTreeMap::new() };
+    found.collect(&program.body, &mut Vec::new())?;
+    if found.sums.is_empty() {
+        return Ok(());
+    }
+    found.program.actions().into_iter().try_for_each(|(stream, action)| {
+        found.reads(action).map_err(|fault| fault.at(format!("{stream}: {action}")))
+    })
+}
+
+struct Travelling<'a> {
+    program: &'a HostProgram,
+    /// The axes along which each buffer's sum travels.
+    sums: BTreeMap<BufferId, Vec<AxisId>>,
+}
+
+impl Travelling<'_> {
+    fn collect(&mut self, body: &[HostInstr], counters: &mut Vec<(StepId, u64)>) -> Result<(), Fault> {
+        for instr in body {
+            match instr {
+                HostInstr::On(stream, Action::Move(moved)) if moved.travels() => {
+                    let axes = self.axes(moved, counters);
+                    let axes =
+                        axes.map_err(|fault| fault.at(format!("{stream}: {}", Action::Move(moved.clone()))))?;
+                    self.sums.insert(moved.target, axes);
+                }
+                HostInstr::On(..) => {}
+                HostInstr::Loop(steps) => {
+                    let outside = counters.len();
+                    counters.extend(&steps.counters);
+                    steps.stages.iter().try_for_each(|stage| self.collect(stage, counters))?;
+                    counters.truncate(outside);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The axes along which a sum travels, if it goes through all devices along them and ends where it belongs.
+    fn axes(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)]) -> Result<Vec<AxisId>, Fault> {
+        let [source, target] = [moved.source, moved.target].map(|id| &self.program.buffers[id].ty.layout);
+        let mut reduced = source.partial().iter().filter(|p| !target.partial().contains(p)).map(|p| p.axis);
+        let mut axes = Vec::new();
+        let mut steps = Vec::new();
+        for factor in target.cuts().iter().flatten() {
+            let Factor::Peer(peer) = factor else { continue };
+            if peer.whose != Whose::Next {
+                return Err(Fault::new("a travelling sum does not end where it belongs"));
+            }
+            axes.push(peer.axis);
+            steps.push((peer.step, target.mesh().size(peer.axis)));
+        }
+        let last = &counters[counters.len().saturating_sub(steps.len())..];
+        if steps.is_empty() || !steps.iter().all(|step| last.contains(step)) {
+            return Err(Fault::new("a sum does not travel through all devices, one after another"));
+        }
+        if source.cuts() != target.cuts() || !reduced.all(|axis| axes.contains(&axis)) {
+            return Err(Fault::new("a travelling sum and the parts of it are not of the same pieces"));
+        }
+        Ok(axes)
+    }
+
+    /// Of a travelling sum a device reads its own piece.
+    fn reads(&self, action: &Action) -> Result<(), Fault> {
+        let read: Vec<BufferId> = match action {
+            Action::Compute(compute) => {
+                let values = compute.operands.iter().filter_map(|operand| match operand {
+                    Arg::Value(id) => Some(*id),
+                    Arg::Number(_) => None,
+                });
+                values.collect()
+            }
+            Action::Move(moved) if !self.takes_own(moved) => vec![moved.source],
+            _ => Vec::new(),
+        };
+        let unfinished = read.into_iter().find(|id| self.sums.contains_key(id));
+        let written = match action {
+            Action::Compute(compute) => Some(compute.result),
+            Action::Move(moved) if !moved.travels() => Some(moved.target),
+            _ => None,
+        };
+        let spoilt = written.filter(|id| self.sums.contains_key(id));
+        match (unfinished, spoilt) {
+            (Some(id), _) => Err(Fault::new(format!("{id} is read while its sum still travels"))),
+            (_, Some(id)) => Err(Fault::new(format!("{id} is written while its sum travels"))),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Whether each device takes its own piece, of what it has.
+    fn takes_own(&self, moved: &Move<BufferId>) -> bool {
+        let Some(axes) = self.sums.get(&moved.source) else { return true };
+        let layout = |id: BufferId| -> &Layout { &self.program.buffers[id].ty.layout };
+        let own = axes_of_own_steps(layout(moved.source), layout(moved.target));
+        moved.kind == Kind::Local && axes.iter().all(|axis| own.contains(axis))
+    }
+}
