@@ -11,7 +11,7 @@
 
 use crate::host::{Action, BufferId, HostInstr, HostProgram};
 use crate::instr::verify::axes_of_own_steps;
-use crate::instr::{Arg, Fault, Kind, Move};
+use crate::instr::{Fault, Kind, Move};
 use crate::layout::{Factor, Layout, StepId, Whose};
 use crate::mesh::AxisId;
 use std::collections::BTreeMap;
@@ -82,24 +82,12 @@ impl Travelling<'_> {
 
     /// Of a travelling sum a device reads its own piece.
     fn reads(&self, action: &Action) -> Result<(), Fault> {
-        let read: Vec<BufferId> = match action {
-            Action::Compute(compute) => {
-                let values = compute.operands.iter().filter_map(|operand| match operand {
-                    Arg::Value(id) => Some(*id),
-                    Arg::Number(_) => None,
-                });
-                values.collect()
-            }
-            Action::Move(moved) if !self.takes_own(moved) => vec![moved.source],
-            _ => Vec::new(),
+        let (own, travels) = match action {
+            Action::Move(moved) => (self.takes_own(moved), moved.travels()),
+            _ => (false, false),
         };
-        let unfinished = read.into_iter().find(|id| self.sums.contains_key(id));
-        let written = match action {
-            Action::Compute(compute) => Some(compute.result),
-            Action::Move(moved) if !moved.travels() => Some(moved.target),
-            _ => None,
-        };
-        let spoilt = written.filter(|id| self.sums.contains_key(id));
+        let unfinished = action.reads().find(|id| !own && self.sums.contains_key(id));
+        let spoilt = action.writes().filter(|id| !travels && self.sums.contains_key(id));
         match (unfinished, spoilt) {
             (Some(id), _) => Err(Fault::new(format!("{id} is read while its sum still travels"))),
             (_, Some(id)) => Err(Fault::new(format!("{id} is written while its sum travels"))),
