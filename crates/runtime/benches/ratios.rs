@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  cargo bench -p shardweave-runtime --bench ratios              all tables
-//!  cargo bench -p shardweave-runtime --bench ratios -- layers    some of: products layers blas collectives small
+//!  cargo bench -p shardweave-runtime --bench ratios -- layers    some of: products layers steps blas collectives small
 //! ```
 //!
 //! Every line is the median of pairs: one run of the one, one run of the other, and their ratio.
@@ -16,7 +16,7 @@ use shardweave_runtime::session::Session;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
-use subjects::{Bytes, COLLECTIVES, Collective, LAYERS, Layer};
+use subjects::{Bytes, COLLECTIVES, Collective, LAYERS, Layer, STEPS, Steps};
 
 /// Pairs of a line.
 const PAIRS: usize = 21;
@@ -29,6 +29,9 @@ fn main() {
     }
     if asked("layers") {
         layers();
+    }
+    if asked("steps") {
+        steps();
     }
     if asked("blas") {
         blas();
@@ -135,6 +138,35 @@ fn layers() {
                 sharded.name,
                 layer * 1e3,
                 halves * 1e3
+            );
+        }
+    }
+}
+
+/// Products that run in steps beside the same product at once, and beside as many products of a step.
+fn steps() {
+    println!(
+        "\nproducts in 8 steps, f32, 2 devices, k 1024, n 4096: what they take of the product at once, and of as many"
+    );
+    println!("products of a step, each of which packs its weight");
+    println!(
+        "{:26} {:>5} {:>10} {:>10} {:>10} {:>8} {:>8}",
+        "product", "m", "steps ms", "at once ms", "each ms", "of once", "of each"
+    );
+    for m in [512, 2048] {
+        for Steps { stepped, whole, step, count } in &STEPS {
+            let of = |rows| [("m", rows), ("k", 1024), ("n", 4096)];
+            let (mut steps, mut whole) = (stepped.ready(&of(m)), whole.ready(&of(m)));
+            let mut step = step.ready(&of(m / count));
+            let turns = turns([&mut || execute(&mut steps), &mut || execute(&mut whole), &mut || {
+                (0..*count).map(|_| execute(&mut step)).sum()
+            }]);
+            let [all, once, each] = [0, 1, 2].map(|n| 1e3 * median_of(&turns, |turn| turn[n]));
+            let of_once = median_of(&turns, |[all, once, _]| all / once);
+            let of_each = median_of(&turns, |[all, _, each]| all / each);
+            println!(
+                "{:26} {m:5} {all:10.3} {once:10.3} {each:10.3} {of_once:8.3} {of_each:8.3}",
+                stepped.name
             );
         }
     }

@@ -65,7 +65,7 @@ const MLP: &str = "input x: f32[b=2, s=12, e=24]\ninput w0: f32[h=32, e]\ninput 
                    input b1: f32[e]\ny0 = linear(x, w0, b0)\ny1 = gelu(y0)\ny2 = linear(y1, w1, b1)\noutput y2";
 
 /// Programs that use every kind of kernel and of move.
-const PROGRAMS: [(&str, &str, &str); 10] = [
+const PROGRAMS: [(&str, &str, &str); 11] = [
     ("mlp", MLP, "on line {\nx: s/tp\nw0: h/tp\nb0: h/tp\ny0: h/tp\nw1: h/tp\ny2: s/tp\n}"),
     (
         "mlp on a grid",
@@ -76,6 +76,11 @@ const PROGRAMS: [(&str, &str, &str); 10] = [
         "streams",
         MLP,
         "on line {\nx: s/tp\nw0: h/tp\nb0: h/tp\ny0: h/tp, s/stream(3)\nw1: h/tp\ny2: s/stream(3)/tp\n}",
+    ),
+    (
+        "steps that share a packed weight",
+        "input x: f32[s=48, e=16]\ninput w: f32[h=512, e]\ny = linear(x, w)\noutput y",
+        "on line {\nx: s/tp\nw: h/tp\ny: h/tp, s/stream(4)\n}",
     ),
     (
         "halves",

@@ -136,6 +136,55 @@ const SUMS: Subject = Subject {
     placement: "h: n/tp\nw: n/tp\ny: partial(tp)",
 };
 
+/// A product that runs in steps of its rows, the same product at once, and one step's product with all of its rows in
+/// place.
+pub struct Steps {
+    /// The product in steps.
+    pub stepped: Subject,
+    /// The product at once.
+    pub whole: Subject,
+    /// The product of a step.
+    pub step: Subject,
+    /// How many steps.
+    pub count: u64,
+}
+
+const LINEAR: &str = "input x: f32[m, k]\ninput w: f32[n, k]\ny = linear(x, w)\noutput y";
+
+/// Products in eight steps.
+pub const STEPS: [Steps; 3] = [
+    Steps {
+        stepped: Subject {
+            name: "pinned, rows gathered",
+            program: LINEAR,
+            placement: "x: m/tp\nw: n/tp\ny: m/stream(8), n/tp",
+        },
+        whole: Subject { name: "", program: LINEAR, placement: "x: m/tp\nw: n/tp\ny: n/tp" },
+        step: HALF_COLUMNS,
+        count: 8,
+    },
+    Steps {
+        stepped: Subject {
+            name: "pinned, rows in place",
+            program: LINEAR,
+            placement: "x: replicated\nw: n/tp\ny: m/stream(8), n/tp",
+        },
+        whole: HALF_COLUMNS,
+        step: HALF_COLUMNS,
+        count: 8,
+    },
+    Steps {
+        stepped: Subject {
+            name: "auto, rows gathered",
+            program: LINEAR,
+            placement: "x: m/tp\nw: n/tp\ny: m/stream(auto), n/tp",
+        },
+        whole: Subject { name: "", program: LINEAR, placement: "x: m/tp\nw: n/tp\ny: n/tp" },
+        step: HALF_COLUMNS,
+        count: 8,
+    },
+];
+
 /// What a device at least has to do with bytes: its rank, its own memory and the other's, each as large as the
 /// value, and where its result goes.
 pub type Bytes = fn(usize, [&[f32]; 2], &mut [f32]);

@@ -12,6 +12,7 @@
 //! follows from the program alone, and every executor reports the same first failure: the earliest in
 //! program order, of the lowest device. Everybody comes to an end: a lane finishes, fails, or stops.
 
+mod compute;
 mod error;
 mod link;
 mod pace;
@@ -19,6 +20,7 @@ mod record;
 mod spent;
 
 pub use crate::instantiate::{Instr, InstrId, Streams};
+pub(crate) use compute::PackedConstants;
 pub use error::{Failure, How, InputError, NotReady, RunError, Stuck, WrongInput};
 pub use link::Link;
 pub(crate) use pace::Play;
@@ -28,14 +30,12 @@ use record::{Log, Played};
 pub use spent::Spent;
 
 use crate::arena::Arenas;
-use crate::instantiate::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Run, Task, Tasks, TurnId, Work};
-use crate::kernels::{self, Input, Output, Scratch};
+use crate::instantiate::{Copy, Lane, LaneId, Onto, Part, Run, Task, Tasks, TurnId, Work};
+use crate::kernels::{self, Scratch};
 use crate::meet::{Met, Tick};
 use pace::Pace;
 use shardweave_compiler::id::Id;
-use shardweave_compiler::instr::Compute;
 use shardweave_compiler::mesh::DeviceId;
-use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +65,8 @@ pub trait Probe: Send + Sync {
 pub(crate) struct Job {
     pub tasks: Arc<Tasks>,
     pub arenas: Arc<Arenas>,
+    /// Which constants are there packed.
+    pub packed: Arc<PackedConstants>,
     pub recorder: Recorder,
     pub probe: Option<Arc<dyn Probe>>,
     /// What devices take from others is there no sooner than over this link.
@@ -148,7 +150,7 @@ impl<'a> Walk<'a> {
                         pace.wait();
                         played = self.now().map_or(Played::Nothing, Played::HeldUntil);
                     }
-                    if let Err(error) = compute(&self.job.arenas, self.lane.device, kernel, self.scratch) {
+                    if let Err(error) = compute::run(self.job, self.lane.device, kernel, self.scratch) {
                         return self.failed(How::Kernel(error));
                     }
                     self.pace.iter_mut().for_each(Pace::worked);
@@ -228,25 +230,6 @@ fn meet_all(rendezvous: &impl Rendezvous, lanes: &[LaneId], tick: Tick) -> Resul
         }
     }
     if late.is_empty() { Ok(()) } else { Err(Missing::Late(late)) }
-}
-
-fn compute(
-    arenas: &Arenas,
-    device: DeviceId,
-    kernel: &Kernel,
-    scratch: &Scratch,
-) -> Result<(), kernels::KernelError> {
-    let input = |operand: &Operand| match operand {
-        Operand::Piece(piece) => {
-            Input::Piece { bytes: arenas.read(device.index(), piece.region.clone()), dtype: piece.dtype }
-        }
-        Operand::Number(number, dtype) => Input::Number(*number, *dtype),
-    };
-    let operands: SmallVec<[Input<'_>; 6]> = kernel.operands.iter().map(input).collect();
-    let bytes = arenas.write(device.index(), kernel.result.region.clone());
-    let out = Output { bytes, dtype: kernel.result.dtype };
-    let Compute { op, space, .. } = &*kernel.compute;
-    kernels::compute(op, space, &kernel.pieces, &operands, out, scratch)
 }
 
 fn copy_pieces(arenas: &Arenas, device: DeviceId, copy: &Copy) {

@@ -159,7 +159,8 @@ mod tests {
             tasks: (1..=3).map(publish).collect(),
         };
         let (instrs, turns) = (Table::new(), Table::new());
-        Tasks { lanes: (0..devices).map(lane).collect(), instrs, turns, used: vec![true; devices], arena: 0 }
+        let (lanes, used) = ((0..devices).map(lane).collect(), vec![true; devices]);
+        Tasks { lanes, instrs, turns, used, arena: 0, packed_arena: 0, packed_constants: 0 }
     }
 
     /// Takes so many thousand bytes from each of these devices.

@@ -58,6 +58,7 @@ pub(super) fn kernel(
         pieces: Pieces::new(&compute.space, held),
         operands: operands.into(),
         result,
+        packed: None,
     }))
 }
 

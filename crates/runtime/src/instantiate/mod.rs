@@ -13,6 +13,7 @@
 mod buffers;
 mod kernels;
 mod moves;
+mod packing;
 mod runs;
 mod slices;
 pub(crate) mod tasks;
@@ -23,7 +24,9 @@ pub(crate) use moves::share_bytes;
 pub(crate) use runs::{Run, Runs};
 #[cfg(test)]
 pub(crate) use tasks::Transfer;
-pub(crate) use tasks::{Copy, Kernel, Lane, LaneId, Onto, Operand, Part, Task, Tasks, TurnId, Work};
+pub(crate) use tasks::{
+    Copy, Kernel, Lane, LaneId, Made, Onto, Operand, PackedConstantId, Part, Task, Tasks, TurnId, Work,
+};
 pub use tasks::{Instr, InstrId};
 pub(crate) use unroll::instantiate;
 

@@ -22,6 +22,8 @@ id! {
     InstrId "instr"
     /// One time that an instruction runs: loops unrolled, counted in program order.
     TurnId "turn"
+    /// A constant that a device keeps packed from run to run.
+    PackedConstantId "packed"
 }
 
 /// Everything that a run does.
@@ -37,6 +39,10 @@ pub struct Tasks {
     pub used: Vec<bool>,
     /// Bytes of one device's arena.
     pub arena: usize,
+    /// The same with the packed operands that lie above the buffers.
+    pub packed_arena: usize,
+    /// How many constants are kept packed, on all devices.
+    pub packed_constants: usize,
 }
 
 /// What one lane does.
@@ -107,6 +113,30 @@ pub struct Kernel {
     pub operands: Box<[Operand]>,
     /// Where the result goes.
     pub result: Piece,
+    /// The operand that is packed once for several turns, if there is one.
+    pub packed: Option<Packed>,
+}
+
+/// An operand of a product in the order in which it is multiplied with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Packed {
+    /// Which operand.
+    pub operand: usize,
+    /// Its bytes, above those of all buffers. Where the arena does not reach so far, nothing is packed.
+    pub region: Range<usize>,
+    /// Who packs it.
+    pub made: Made,
+}
+
+/// Who packs an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Made {
+    /// The kernel itself.
+    Here,
+    /// A kernel before it in the same lane, in every run.
+    Before,
+    /// The kernel itself, in the first run since constants were bound.
+    Once(PackedConstantId),
 }
 
 /// What an operation reads.

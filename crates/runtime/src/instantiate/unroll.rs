@@ -2,6 +2,7 @@
 
 use super::buffers::Buffers;
 use super::moves::{Phase, phases};
+use super::packing::Packing;
 use super::tasks::{Copy, Instr, Lane, LaneId, Task, Tasks, Turn, TurnId, Work};
 use super::{InstantiateError, InstrId, Streams, kernels};
 use crate::meet::Tick;
@@ -22,6 +23,8 @@ const MOST_TASKS: u64 = 1 << 24;
 pub fn instantiate(program: &HostProgram, streams: Streams) -> Result<Tasks, InstantiateError> {
     let mut unroll = Unroll::new(program, streams)?;
     enqueue(&program.body, Walk::Every, &mut |enqueued| unroll.action(enqueued))?;
+    unroll.tasks.packed_arena = unroll.packing.end().max(unroll.tasks.arena);
+    unroll.tasks.packed_constants = unroll.packing.constants();
     Ok(unroll.tasks)
 }
 
@@ -37,6 +40,7 @@ struct Unroll<'a> {
     recorded: Recordings<(StreamId, Tick)>,
     /// The computations of the text, shared by all their turns.
     computes: BTreeMap<InstrId, Arc<Compute<BufferId>>>,
+    packing: Packing,
 }
 
 impl<'a> Unroll<'a> {
@@ -48,6 +52,8 @@ impl<'a> Unroll<'a> {
             instrs: Table::new(),
             turns: Table::new(),
             arena: buffers.arena(),
+            packed_arena: buffers.arena(),
+            packed_constants: 0,
             used: used.clone(),
         };
         let lane_count = used.iter().filter(|&&used| used).count() as u64;
@@ -74,6 +80,7 @@ impl<'a> Unroll<'a> {
         }
         Ok(Unroll {
             program,
+            packing: Packing::new(program, buffers.arena()),
             buffers,
             tasks,
             lanes,
@@ -132,7 +139,8 @@ impl<'a> Unroll<'a> {
     ) -> Result<(), InstantiateError> {
         let compute = self.computes.entry(instr).or_insert_with(|| Arc::new(compute.clone())).clone();
         for device in self.devices() {
-            if let Some(kernel) = kernels::kernel(&compute, &self.buffers, device, at)? {
+            if let Some(mut kernel) = kernels::kernel(&compute, &self.buffers, device, at)? {
+                self.packing.pack(&mut kernel, instr, device, stream);
                 self.push(device, stream, turn, Work::Kernel(Box::new(kernel)));
             }
         }

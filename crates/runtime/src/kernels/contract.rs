@@ -20,7 +20,8 @@
 
 use super::arithmetic::Arithmetic;
 use super::copy::copy_elements;
-use super::product::{Bias, Call, Onto, Product, Size, Strides};
+use super::product::packed::{self, Form};
+use super::product::{Bias, Call, Onto, Product, Size, Strides, gains_if_packed};
 use super::reduce::{Add, fold_dims};
 use super::scratch::Buffer;
 use super::tile::{Feed, tiles};
@@ -41,6 +42,48 @@ pub(super) fn linear<'a>(frame: &Frame<'a>, operands: &[Input<'a>], out: Output<
 /// `matmul` and `einsum`.
 pub(super) fn product<'a>(frame: &Frame<'a>, operands: &[Input<'a>], out: Output<'_>) {
     with_real!(operands[0].dtype(), T => contract::<T>(frame, operands, None, out));
+}
+
+/// How many numbers an operand takes that is packed, if the operation is one product in which others than this one
+/// gain by it. Operands and result are `f32`.
+pub(super) fn packed_len(frame: &Frame<'_>, fixed: usize) -> Option<usize> {
+    let (_, plan) = Plan::of_one_product(frame)?;
+    let Size { m, k, n } = plan.size;
+    let (rows, columns, beside) = if fixed == 0 { (n, m, plan.c.rows) } else { (m, n, plan.c.columns) };
+    let gains = k > 0 && gains_if_packed(rows) && beside == 1;
+    packed::len(k, columns).filter(|_| gains)
+}
+
+/// The product, with an operand that is packed, in this product or before.
+///
+/// # Panics
+/// If the operation has no [`packed_len`].
+pub(super) fn with_packed<'a>(
+    frame: &Frame<'a>,
+    operands: &[Input<'a>],
+    (fixed, form): (usize, Form<'_>),
+    out: Output<'_>,
+) {
+    let (roles, plan) = Plan::of_one_product(frame).expect("what has a packed operand is one product");
+    let Sink::Same(result) = Sink::<f32>::new(out.bytes, out.dtype) else {
+        unreachable!("products of `f32` alone have packed operands");
+    };
+    let [a, b] = [0, 1].map(|index| Term::<f32>::new(frame, index, &operands[index]));
+    let bias = operands.get(2).map(|bias| Term::new(frame, 2, bias));
+    let folded = bias.as_ref().and_then(|bias| plan.bias(frame, &roles, bias));
+    let call = Call {
+        size: plan.size,
+        a: (&a.data, plan.a),
+        b: (&b.data, plan.b),
+        c: (&mut *result, plan.c),
+        onto: folded.map_or(Onto::Nothing, Onto::Bias),
+    };
+    let call = if fixed == 0 { call.transposed() } else { call };
+    let mut rows = frame.buffer(packed::rows_len(call.size.m));
+    packed::product(call, form, &mut rows);
+    if folded.is_none() {
+        add_bias(frame, bias.as_ref(), result);
+    }
 }
 
 /// One factor of a product.
@@ -274,6 +317,19 @@ impl Plan {
             b: at(1, k.strides, n.strides),
             c: at(2, m.strides, n.strides),
         }
+    }
+
+    /// The plan of an operation that is one product of its first two operands as they lie, if it is.
+    fn of_one_product(frame: &Frame<'_>) -> Option<(Roles, Plan)> {
+        let ([a, b, ..], c) = (&frame.operands[..], &frame.result) else { return None };
+        let wanted =
+            a.ids().all(|dim| b.has(dim) || c.has(dim)) && b.ids().all(|dim| a.has(dim) || c.has(dim));
+        let roles = Roles::in_order_of(a, b, c);
+        if !wanted || roles.k.is_empty() {
+            return None;
+        }
+        let plan = Plan::new(frame, &roles, [a, b, c]);
+        (plan.around.loops().is_empty() && plan.added.loops().is_empty()).then_some((roles, plan))
     }
 
     /// A bias that can be added in the one product that there is: it has one number for each of its

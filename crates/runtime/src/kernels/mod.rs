@@ -40,6 +40,7 @@ pub use combine::{combine, combine_two, fill_identity};
 pub use scratch::Scratch;
 pub use walk::Pieces;
 
+use product::packed::Form;
 use shardweave_compiler::dtype::{DType, Number};
 use shardweave_compiler::op::{Op, Space};
 use std::fmt;
@@ -75,6 +76,63 @@ pub struct Output<'a> {
     pub bytes: &'a mut [u8],
     /// How they are stored.
     pub dtype: DType,
+}
+
+/// An operand of a product that many products share, in the order in which it is multiplied with: the first lays
+/// it out.
+#[derive(Debug)]
+pub enum Packed<'a> {
+    /// It is laid out here, by this product.
+    New(&'a mut [u8]),
+    /// A product with the same operand laid it out before.
+    There(&'a [u8]),
+}
+
+/// Whether this machine packs operands at all.
+#[cfg(test)]
+pub(crate) fn can_pack() -> bool {
+    product::packed::len(16, 128).is_some()
+}
+
+/// How many bytes an operand takes that is packed; none if the operation does not gain by it.
+pub fn packed_bytes(
+    op: &Op,
+    space: &Space,
+    pieces: &Pieces,
+    fixed: usize,
+    stored: &[DType],
+) -> Option<usize> {
+    let operands = match op {
+        Op::Linear => space.operands.len().min(2),
+        Op::Matmul | Op::Einsum(_) => space.operands.len(),
+        _ => 0,
+    };
+    if operands != 2 || fixed >= operands || stored.iter().any(|&dtype| dtype != DType::F32) {
+        return None;
+    }
+    let scratch = Scratch::new();
+    contract::packed_len(&Frame::new(space, pieces, &scratch), fixed)?.checked_mul(size_of::<f32>())
+}
+
+/// Runs a product one of whose operands is packed, in this product or before: of the same elements, for the same
+/// operation on as many of the same indices.
+///
+/// # Panics
+/// As [`compute`], and if there are not as many bytes as [`packed_bytes`] says.
+pub fn compute_packed(
+    (op, space, pieces): (&Op, &Space, &Pieces),
+    operands: &[Input<'_>],
+    (fixed, packed): (usize, Packed<'_>),
+    out: Output<'_>,
+    scratch: &Scratch,
+) {
+    let frame = Frame::new(space, pieces, scratch);
+    frame.check_lengths(op, operands, &out);
+    let form = match packed {
+        Packed::New(bytes) => Form::New(bytemuck::cast_slice_mut(bytes)),
+        Packed::There(bytes) => Form::There(bytemuck::cast_slice(bytes)),
+    };
+    contract::with_packed(&frame, operands, (fixed, form), out);
 }
 
 /// What goes wrong while computing: something that only the data shows.

@@ -76,6 +76,14 @@ pub(super) fn widest() -> Widest {
     of_the_machine()
 }
 
+/// Runs something with no wider vectors than these.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(super) fn at_most(widest: Widest, run: impl FnOnce()) {
+    let before = tests::AT_MOST.replace(widest);
+    run();
+    tests::AT_MOST.set(before);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn of_the_machine() -> Widest {

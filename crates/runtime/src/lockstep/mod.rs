@@ -122,9 +122,10 @@ mod tests {
         });
         let lanes = lanes.collect();
         let arenas = Arenas::around(Kept::default(), 0, 0, &used).expect("no bytes can be had");
-        let tasks = Tasks { lanes, instrs, turns, used, arena: 0 };
+        let tasks = Tasks { lanes, instrs, turns, used, arena: 0, packed_arena: 0, packed_constants: 0 };
         let recorder = Recorder::new(Record::Nothing, Instant::now());
-        Arc::new(Job { tasks: Arc::new(tasks), arenas: Arc::new(arenas), recorder, probe: None, play: None })
+        let (tasks, arenas, packed) = (Arc::new(tasks), Arc::new(arenas), Arc::default());
+        Arc::new(Job { tasks, arenas, packed, recorder, probe: None, play: None })
     }
 
     fn wait(lanes: &[usize], tick: Tick) -> Work {

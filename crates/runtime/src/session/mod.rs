@@ -28,7 +28,9 @@ pub use reshard::Resharded;
 
 use crate::arena::Arenas;
 use crate::array::Array;
-use crate::execute::{Backend, InputError, Job, NotReady, Play, Recorder, Recording, RunError, WrongInput};
+use crate::execute::{
+    Backend, InputError, Job, NotReady, PackedConstants, Play, Recorder, Recording, RunError, WrongInput,
+};
 use crate::instantiate::LaneId;
 use crate::lockstep;
 use crate::meet::lock;
@@ -72,6 +74,8 @@ struct BoundPlan {
     loaded: Arc<LoadedPlan>,
     /// For each input of the plan, what is bound to it.
     bound: Vec<Option<Arc<dyn ArraySource>>>,
+    /// Which constants are packed as they are bound.
+    packed: Arc<PackedConstants>,
     results: Results,
 }
 
@@ -272,6 +276,7 @@ impl Session {
         let job = Job {
             tasks: program.tasks.clone(),
             arenas: self.arenas.clone(),
+            packed: in_use.packed.clone(),
             recorder: Recorder::new(self.options.record, start),
             probe: self.options.probe.clone(),
             play,
@@ -353,12 +358,14 @@ impl Session {
         let kept = self.arenas.kept();
         let used = || tasks.used.iter().enumerate().filter(|(_, used)| **used).map(|(device, _)| device);
         let keeps = kept.bytes() == program.kept && used().all(|device| kept.has(device));
-        if !keeps || self.arenas.bytes() < tasks.arena || !used().all(|device| self.arenas.has(device)) {
+        if !keeps || self.arenas.bytes() < tasks.packed_arena || !used().all(|device| self.arenas.has(device))
+        {
             self.make_arenas(program)?;
         }
         let stays = |feed: &Feed| before.as_ref().filter(|_| keeps).and_then(|before| before.still(feed));
         let bound = program.inputs.iter().map(stays).collect();
-        self.in_use = Some(BoundPlan { loaded, bound, results: Results::None });
+        let packed = Arc::new(PackedConstants::none(tasks.packed_constants));
+        self.in_use = Some(BoundPlan { loaded, bound, packed, results: Results::None });
         Ok(())
     }
 
@@ -367,9 +374,15 @@ impl Session {
         let kept = self.arenas.kept().clone();
         self.job = None;
         self.arenas = Arc::new(Arenas::none());
-        let (bytes, devices) = (program.tasks.arena, program.device_count());
+        let devices = program.device_count();
         let available = self.options.memory.or_else(memory::available);
-        fits::check(bytes as u64, devices, program.output_bytes, available)?;
+        let fits = |bytes: usize| fits::check(bytes as u64, devices, program.output_bytes, available);
+        // Without packed operands it is slower; without the rest there is no run.
+        let bytes = match fits(program.tasks.packed_arena) {
+            Ok(()) => program.tasks.packed_arena,
+            Err(_) => program.tasks.arena,
+        };
+        fits(bytes)?;
         let arenas = Arenas::around(kept, program.kept, bytes, &program.tasks.used);
         let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available };
         self.arenas = Arc::new(arenas.ok_or_else(missing)?);
@@ -385,6 +398,10 @@ impl Session {
         }
         for (index, _) in &bindings {
             in_use.bound[*index] = None;
+        }
+        let inputs = &in_use.loaded.program.inputs;
+        if bindings.iter().any(|(index, _)| inputs[*index].role == Role::Constant) {
+            in_use.packed = Arc::new(PackedConstants::none(in_use.loaded.program.tasks.packed_constants));
         }
         let loaded = &in_use.loaded;
         let bindings = Arc::new(bindings);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  contract ── product ──▶ lying down if it is tall ──▶ few rows   here: operands are read once, in place
-//!                                                  ╰──▶ engine     a crate: operands are packed first
+//!           │                                      ╰──▶ engine     a crate: operands are packed first
+//!           ╰─ an operand that others had before ────▶ packed     here: it was packed by the first of them
 //! ```
 //!
 //! No product is best everywhere; [`engine`] has the table of who does what, with the measurements.
@@ -12,6 +13,8 @@
 mod blas;
 mod engine;
 mod few;
+pub(super) mod packed;
+mod registers;
 mod sixteen;
 
 use super::float::Real;
@@ -92,7 +95,7 @@ pub(super) struct Call<'a, T> {
 
 impl<'a, T: Copy> Call<'a, T> {
     /// The same product lying down: c' = b' a'.
-    fn transposed(self) -> Call<'a, T> {
+    pub fn transposed(self) -> Call<'a, T> {
         let Size { m, k, n } = self.size;
         let turned = |(all, strides): (&'a [T], Strides)| (all, strides.transposed());
         Call {
@@ -160,6 +163,11 @@ fn upright<T: Product>(mut call: Call<'_, T>) {
     }
 }
 
+/// Whether a product of so many rows gains by an operand that is packed already: fewer read it in place.
+pub(super) fn gains_if_packed(rows: usize) -> bool {
+    rows > few::FEW
+}
+
 impl Product for f32 {
     fn few(call: Call<'_, f32>) {
         sixteen::dots(call);
@@ -190,7 +198,11 @@ impl Product for f64 {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(target_arch = "x86_64")]
+    use super::packed::Form;
     use super::*;
+    #[cfg(target_arch = "x86_64")]
+    use crate::kernels::vectors::{Widest, at_most};
 
     /// A matrix of small integers in a slice of its own.
     fn matrix(rows: usize, columns: usize, across: bool) -> (Vec<f64>, Strides) {
@@ -283,6 +295,47 @@ mod tests {
             [Size { m: 3, k: 2100, n: 5 }, Size { m: 37, k: 300, n: 130 }, Size { m: 130, k: 33, n: 65 }]
         {
             check(size);
+        }
+    }
+
+    /// Operands that are packed, in the product at hand or before, on every kind of machine that packs them.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn products_with_a_packed_operand_are_exact_however_they_lie() {
+        let sizes = [(1, 1, 100), (9, 40, 96), (33, 7, 130), (8, 513, 200), (20, 1025, 97), (300, 30, 145)];
+        for widest in [Widest::Plain, Widest::Avx2, Widest::Avx512] {
+            at_most(widest, || {
+                for ((m, k, n), lies) in sizes.iter().flat_map(|&size| (0..4).map(move |lies| (size, lies))) {
+                    check_packed(Size { m, k, n }, lies);
+                }
+            });
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn check_packed(size: Size, lies: usize) {
+        let Size { m, k, n } = size;
+        let Some(len) = packed::len(k, n) else { return };
+        let (wide_a, at_a) = matrix(m, k, lies & 1 == 1);
+        let (wide_b, at_b) = matrix(k, n, lies & 2 == 2);
+        let (a, b) = (narrowed(&wide_a), narrowed(&wide_b));
+        let rows: Vec<f32> = (0..m).map(|i| i as f32 - 3.0).collect();
+        let columns: Vec<f32> = (0..n).map(|j| 7.0 - j as f32).collect();
+        let at_c = Strides { start: 5, rows: n + 3, columns: 1 };
+        let (mut form, mut laid_out) = (vec![f32::NAN; len], vec![f32::NAN; packed::rows_len(m)]);
+        let onto =
+            [Onto::Nothing, Onto::Result, Onto::Bias(Bias::Rows(&rows)), Onto::Bias(Bias::Columns(&columns))];
+        for (turn, onto) in onto.into_iter().enumerate() {
+            let mut c = vec![2.0; at_c.end(m, n) + 7];
+            let form = if turn == 0 { Form::New(&mut form) } else { Form::There(&form) };
+            let call = Call { size, a: (&a, at_a), b: (&b, at_b), c: (&mut c, at_c), onto };
+            packed::product(call, form, &mut laid_out);
+            let mut expected = vec![2.0; c.len()];
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let sum: f64 = (0..k).map(|p| wide_a[at_a.at(i, p)] * wide_b[at_b.at(p, j)]).sum();
+                expected[at_c.at(i, j)] = sum as f32 + [0.0, 2.0, rows[i], columns[j]][turn];
+            }
+            assert_eq!(c, expected, "{size:?}, lying {lies}, turn {turn}");
         }
     }
 

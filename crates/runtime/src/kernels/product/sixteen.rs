@@ -18,6 +18,7 @@
 //! one order, so results are the same to the last bit on every machine.
 #![expect(unsafe_code, reason = "vector registers, on machines that have them")]
 
+use super::registers::{Plain, Sixteen};
 use super::{Call, Size};
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::vectors::{Widest, widest};
@@ -43,53 +44,6 @@ pub(super) fn dots(call: Call<'_, f32>) {
     }
     // SAFETY: plain numbers are everywhere.
     unsafe { all_dots::<Plain, 1, 2>(call) }
-}
-
-/// Sixteen sums.
-///
-/// # Safety
-/// Each function may be called only where the machine has the registers that the type is made of.
-unsafe trait Sixteen: Copy {
-    /// All zero.
-    unsafe fn zero() -> Self;
-    /// Sixteen numbers.
-    unsafe fn load(x: &[f32; 16]) -> Self;
-    /// `self + a b`, each product rounded first.
-    unsafe fn plus_product(self, a: Self, b: Self) -> Self;
-    /// All of them added up: the upper half to the lower half until one is left.
-    unsafe fn total(self) -> f32;
-    /// Asks for a cache line that will be read soon, if it can be asked for. It may be no memory at all.
-    #[inline(always)]
-    unsafe fn fetch(_: *const f32) {}
-}
-
-/// For machines without wide registers.
-#[derive(Clone, Copy)]
-struct Plain([f32; 16]);
-
-// SAFETY: it is made of plain numbers.
-unsafe impl Sixteen for Plain {
-    #[inline(always)]
-    unsafe fn zero() -> Plain {
-        Plain([0.0; 16])
-    }
-    #[inline(always)]
-    unsafe fn load(x: &[f32; 16]) -> Plain {
-        Plain(*x)
-    }
-    #[inline(always)]
-    unsafe fn plus_product(self, a: Plain, b: Plain) -> Plain {
-        Plain(std::array::from_fn(|lane| self.0[lane] + a.0[lane] * b.0[lane]))
-    }
-    #[inline(always)]
-    unsafe fn total(mut self) -> f32 {
-        for width in [8, 4, 2, 1] {
-            for lane in 0..width {
-                self.0[lane] += self.0[lane + width];
-            }
-        }
-        self.0[0]
-    }
 }
 
 /// A block of rows in groups of `R`, and in each group sixteen numbers of every row after the other. Rows
@@ -251,16 +205,8 @@ fn put<const R: usize, const C: usize>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Call, Sixteen, all_dots};
-    use std::arch::x86_64::{
-        __m128, __m256, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps,
-        _mm_prefetch, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps256_ps128, _mm256_extractf128_ps,
-        _mm256_loadu_ps, _mm256_mul_ps, _mm256_setzero_ps,
-    };
-    use std::arch::x86_64::{
-        __m512, _mm512_add_ps, _mm512_castpd512_pd256, _mm512_castps_pd, _mm512_extractf64x4_pd,
-        _mm512_loadu_ps, _mm512_mul_ps, _mm512_setzero_ps,
-    };
+    use super::{Call, all_dots};
+    use crate::kernels::product::registers::{Avx2, Avx512};
 
     #[target_feature(enable = "avx512f")]
     pub fn with_avx512(call: Call<'_, f32>) {
@@ -284,100 +230,6 @@ mod x86 {
                 1 => all_dots::<Avx2, 1, 2>(call),
                 _ => all_dots::<Avx2, 2, 2>(call),
             }
-        }
-    }
-
-    /// Eight sums added up.
-    ///
-    /// # Safety
-    /// The machine has AVX.
-    #[inline(always)]
-    unsafe fn total_of_eight(x: __m256) -> f32 {
-        // SAFETY: the caller's.
-        unsafe { total_of_four(_mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x))) }
-    }
-
-    /// Four sums added up.
-    ///
-    /// # Safety
-    /// The machine has SSE3.
-    #[inline(always)]
-    unsafe fn total_of_four(x: __m128) -> f32 {
-        // SAFETY: the caller's.
-        unsafe {
-            let two = _mm_add_ps(x, _mm_movehl_ps(x, x));
-            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
-        }
-    }
-
-    #[derive(Clone, Copy)]
-    struct Avx512(__m512);
-
-    // SAFETY: each function asks for AVX-512F only.
-    unsafe impl Sixteen for Avx512 {
-        #[inline(always)]
-        unsafe fn zero() -> Avx512 {
-            // SAFETY: the caller's.
-            Avx512(unsafe { _mm512_setzero_ps() })
-        }
-        #[inline(always)]
-        unsafe fn load(x: &[f32; 16]) -> Avx512 {
-            // SAFETY: the caller's; sixteen numbers are read from where there are sixteen.
-            Avx512(unsafe { _mm512_loadu_ps(x.as_ptr()) })
-        }
-        #[inline(always)]
-        unsafe fn plus_product(self, a: Avx512, b: Avx512) -> Avx512 {
-            // SAFETY: the caller's.
-            Avx512(unsafe { _mm512_add_ps(self.0, _mm512_mul_ps(a.0, b.0)) })
-        }
-        #[inline(always)]
-        unsafe fn total(self) -> f32 {
-            // SAFETY: the caller's.
-            unsafe {
-                let all = _mm512_castps_pd(self.0);
-                let [low, high] = [_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all)];
-                total_of_eight(_mm256_add_ps(_mm256_castpd_ps(low), _mm256_castpd_ps(high)))
-            }
-        }
-        #[inline(always)]
-        unsafe fn fetch(at: *const f32) {
-            // SAFETY: nothing is read.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-        }
-    }
-
-    #[derive(Clone, Copy)]
-    struct Avx2(__m256, __m256);
-
-    // SAFETY: each function asks for AVX2 only.
-    unsafe impl Sixteen for Avx2 {
-        #[inline(always)]
-        unsafe fn zero() -> Avx2 {
-            // SAFETY: the caller's.
-            unsafe { Avx2(_mm256_setzero_ps(), _mm256_setzero_ps()) }
-        }
-        #[inline(always)]
-        unsafe fn load(x: &[f32; 16]) -> Avx2 {
-            // SAFETY: the caller's; twice eight numbers are read from where there are sixteen.
-            unsafe { Avx2(_mm256_loadu_ps(x.as_ptr()), _mm256_loadu_ps(x[8..].as_ptr())) }
-        }
-        #[inline(always)]
-        unsafe fn plus_product(self, a: Avx2, b: Avx2) -> Avx2 {
-            // SAFETY: the caller's.
-            unsafe {
-                let (low, high) = (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1));
-                Avx2(_mm256_add_ps(self.0, low), _mm256_add_ps(self.1, high))
-            }
-        }
-        #[inline(always)]
-        unsafe fn total(self) -> f32 {
-            // SAFETY: the caller's.
-            unsafe { total_of_eight(_mm256_add_ps(self.0, self.1)) }
-        }
-        #[inline(always)]
-        unsafe fn fetch(at: *const f32) {
-            // SAFETY: nothing is read.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
         }
     }
 }
