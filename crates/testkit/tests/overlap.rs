@@ -1,5 +1,5 @@
-//! Steps that overlap, while they run: one is fetched while another is computed, and no delay of any
-//! device or stream changes a bit.
+//! Steps that overlap, while they run: one is fetched while another is computed. That no delay changes a
+//! bit is tested in `delays.rs`.
 //!
 //! ```text
 //!  communicates   step 0 | step 1 | step 2 | ...
@@ -26,33 +26,20 @@ const SIZES: [u64; 3] = [32, 12, 8];
 /// What a device waits at most for another one, on a machine that does other things beside it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A placement whose product runs in steps, and all ways in which these overlap.
-struct Pipeline {
-    layouts: &'static str,
-    ways: &'static [&'static str],
-}
+/// All ways in which the steps of a product overlap.
+const WAYS: [&str; 4] = ["collective", "broadcast", "direct", "ring"];
 
-const GATHERED: Pipeline = Pipeline {
-    layouts: "x: m/tp\nw: n/tp\ny: m/stream(4), n/tp",
-    ways: &["collective", "broadcast", "direct", "ring"],
-};
-
-const SCATTERED: Pipeline =
-    Pipeline { layouts: "x: k/tp\nw: k/tp\ny: m/stream(4)/tp", ways: &["collective", "broadcast", "direct"] };
-
-impl Pipeline {
-    /// On four devices, overlapping that way.
-    fn session(&self, way: &str, options: SessionOptions) -> Session {
-        let text = format!(
-            "mesh line {{ tp = 4 }}\nprogram p {{\ninput x: f32[m, k]\ninput w: f32[n, k]\n\
-             y = linear(x, w)\noutput y\n}}\nplacement q for p on line {{\n{} via {way}\n}}\n",
-            self.layouts
-        );
-        let (file, found) = parse_file(&text, &[]);
-        assert!(found.is_empty(), "{found}");
-        let (program, placement) = (file.programs()[0].clone(), file.placements()[0].clone());
-        Session::new(program, Some(placement), SessionOptions { streams: Some(Streams::Apart), ..options })
-    }
+/// A product that gathers one operand in steps, on four devices, overlapping that way.
+fn session(way: &str, options: SessionOptions) -> Session {
+    let text = format!(
+        "mesh line {{ tp = 4 }}\nprogram p {{\ninput x: f32[m, k]\ninput w: f32[n, k]\n\
+         y = linear(x, w)\noutput y\n}}\nplacement q for p on line {{\n\
+         x: m/tp\nw: n/tp\ny: m/stream(4), n/tp via {way}\n}}\n"
+    );
+    let (file, found) = parse_file(&text, &[]);
+    assert!(found.is_empty(), "{found}");
+    let (program, placement) = (file.programs()[0].clone(), file.placements()[0].clone());
+    Session::new(program, Some(placement), SessionOptions { streams: Some(Streams::Apart), ..options })
 }
 
 /// Small whole numbers.
@@ -125,11 +112,11 @@ fn sg28_sg15_each_step_is_fetched_before_the_one_before_it_is_computed() {
     let link = Link { latency_us: 300.0, bytes_per_us: 100.0 };
     let random = &mut Random::new(28);
     let devices = || (0..4).map(DeviceId::new);
-    for way in GATHERED.ways {
+    for way in WAYS {
         let inputs = inputs(random);
-        let expected = run(&mut GATHERED.session("none", SessionOptions::default()), &inputs, "none");
+        let expected = run(&mut session("none", SessionOptions::default()), &inputs, "none");
         let options = SessionOptions { record: Record::Times, link: Some(link), ..SessionOptions::default() };
-        let mut watched = GATHERED.session(way, options.clone());
+        let mut watched = session(way, options.clone());
         assert_eq!(run(&mut watched, &inputs, way), expected, "{way}");
         let recording = watched.recording();
         let (product, gather) = (instr(recording, "linear("), instr(recording, "all_gather"));
@@ -146,71 +133,15 @@ fn sg28_sg15_each_step_is_fetched_before_the_one_before_it_is_computed() {
             changed: Condvar::new(),
         };
         let holds = Arc::new(holds);
-        let mut session =
-            GATHERED.session(way, SessionOptions { probe: Some(holds.clone()), ..options.clone() });
-        assert_eq!(run(&mut session, &inputs, way), expected, "{way}, held");
+        let mut held = session(way, SessionOptions { probe: Some(holds.clone()), ..options.clone() });
+        assert_eq!(run(&mut held, &inputs, way), expected, "{way}, held");
         for device in devices() {
-            let computed = times(session.recording(), device, product, Doing::Compute);
-            let fetched = times(session.recording(), device, gather, Doing::Copy);
+            let computed = times(held.recording(), device, product, Doing::Compute);
+            let fetched = times(held.recording(), device, gather, Doing::Copy);
             assert_eq!(computed.len(), STEPS, "{way}: products of {device}");
             for (step, (_, end)) in computed[..STEPS - 1].iter().enumerate() {
                 let (start, _) = fetched[(step + 1) * holds.parts[&device]];
                 assert!(start < *end, "{way}: {device} fetches step {} after step {step}", step + 1);
-            }
-        }
-    }
-}
-
-/// The most that a device is late, in microseconds, where it moves and where it does not.
-type Delays = BTreeMap<(DeviceId, bool), usize>;
-
-/// Delays, other ones for each stream of each device and in each run.
-struct Late {
-    state: Mutex<(Random, Delays)>,
-    /// The moves, which run on a stream of their own.
-    moves: Vec<InstrId>,
-}
-
-impl Late {
-    /// In the next run other streams are late.
-    fn change(&self) {
-        self.state.lock().unwrap().1.clear();
-    }
-}
-
-impl Probe for Late {
-    fn before(&self, device: DeviceId, instr: InstrId, _: Doing) -> Result<(), String> {
-        let delay = {
-            let (random, most) = &mut *self.state.lock().unwrap();
-            let of_stream = (device, self.moves.contains(&instr));
-            let most = *most.entry(of_stream).or_insert_with(|| [0, 20, 100, 400][random.below(4)]);
-            if random.below(3) == 0 { random.below(most + 1) as u64 } else { 0 }
-        };
-        if delay > 0 {
-            std::thread::sleep(Duration::from_micros(delay));
-        }
-        Ok(())
-    }
-}
-
-#[test]
-fn ch1_two_hundred_runs_with_delays_of_every_stream() {
-    for pipeline in [GATHERED, SCATTERED] {
-        let random = &mut Random::new(1);
-        let mut apart = pipeline.session("none", SessionOptions::default());
-        for way in pipeline.ways {
-            let recorded = SessionOptions { record: Record::Bytes, ..SessionOptions::default() };
-            let mut watched = pipeline.session(way, recorded);
-            run(&mut watched, &inputs(random), way);
-            let moves = watched.recording().moves.iter().map(|one| one.instr).collect();
-            let late = Arc::new(Late { state: Mutex::new((Random::new(7), BTreeMap::new())), moves });
-            let options = SessionOptions { probe: Some(late.clone()), ..SessionOptions::default() };
-            let mut session = pipeline.session(way, options);
-            for n in 0..200 {
-                let inputs = inputs(random);
-                late.change();
-                let told = format!("{way}, run {n}");
-                assert_eq!(run(&mut session, &inputs, &told), run(&mut apart, &inputs, "none"), "{told}");
             }
         }
     }
