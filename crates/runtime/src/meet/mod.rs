@@ -6,17 +6,22 @@ mod progress;
 #[cfg(test)]
 mod turns;
 
-/// What the files of this folder are made of; their models put other things in its place, which go through
-/// all interleavings.
-mod sync {
+/// What the files of this folder and the crew of threads are made of; their models (`tests/models.rs`) put
+/// other things in its place, which go through all interleavings.
+pub(crate) mod sync {
     pub use std::hint::spin_loop;
-    pub use std::sync::atomic::{AtomicU64, Ordering};
+    pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     pub use std::sync::{Condvar, Mutex};
+    pub use std::thread;
+
+    /// How often a thread looks for a tick at most before it sleeps: some tens of microseconds, as long as a
+    /// sleeping thread takes to wake.
+    pub const MOST_LOOKS: u32 = 2_000;
 }
 
 /// Takes a lock, also after a panic: no lock is held while foreign code runs, so what one guards (a job, a
 /// list of ends, buffers that hold nothing of worth) is whole whenever it is free.
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

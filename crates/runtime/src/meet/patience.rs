@@ -6,16 +6,13 @@
 //! there in time makes it a little more patient, each that is not makes it much less so.
 
 use super::progress::{Met, Progress, Tick};
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// The most looks: some tens of microseconds, as long as a sleeping thread takes to wake.
-const MOST: u32 = 2_000;
+use super::sync::{AtomicU32, MOST_LOOKS, Ordering};
 
 /// What one more tick in time adds.
-const STEP: u32 = 100;
+pub const STEP: u32 = 100;
 
 /// What a tick that did not come in time leaves: a quarter.
-const DIVISOR: u32 = 4;
+pub const DIVISOR: u32 = 4;
 
 /// How many threads want to run, as against how many can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +30,13 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub fn new() -> Patience {
-        Patience { looks: AtomicU32::new(MOST) }
+        Patience { looks: AtomicU32::new(MOST_LOOKS) }
+    }
+
+    /// How often it would look now, where it has a core.
+    #[cfg(test)]
+    pub fn looks(&self) -> u32 {
+        self.looks.load(Ordering::Relaxed)
     }
 
     /// Waits until the tick is published, or its publisher has stopped.
@@ -48,33 +51,9 @@ impl Patience {
                 progress.sleep(tick)
             }
             found => {
-                self.looks.store((looks + STEP).min(MOST), Ordering::Relaxed);
+                self.looks.store((looks + STEP).min(MOST_LOOKS), Ordering::Relaxed);
                 found
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn patience_is_lost_fast_and_won_slowly() {
-        let (progress, patience) = (Progress::new(), Patience::new());
-        progress.publish(1);
-        assert_eq!(patience.wait(&progress, 1, Cores::Enough), Met::Reached);
-        assert_eq!(patience.looks.load(Ordering::Relaxed), MOST);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(50));
-                progress.publish(2);
-            });
-            assert_eq!(patience.wait(&progress, 2, Cores::Enough), Met::Reached);
-        });
-        assert_eq!(patience.looks.load(Ordering::Relaxed), MOST / DIVISOR);
-        patience.wait(&progress, 2, Cores::Enough);
-        assert_eq!(patience.looks.load(Ordering::Relaxed), MOST / DIVISOR + STEP);
     }
 }

@@ -15,7 +15,7 @@
 //! No wakeup is lost: all changes of `state` are read-modify-writes of one atomic, so they have one
 //! order. Either the waiter's `|=` comes after the publisher's swap, then it sees the tick; or it comes
 //! before, then the publisher sees `SLEEPERS` and takes the lock, which it gets only when the waiter
-//! sleeps (or has found another way out). `tests/progress.rs` goes through all interleavings.
+//! sleeps (or has found another way out). `tests/models.rs` goes through all interleavings.
 
 use super::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop};
 use std::sync::PoisonError;

@@ -1,6 +1,8 @@
-//! Tests of [`Progress`] with real threads.
+//! Tests of [`Progress`] and [`Patience`] with real threads.
 
+use super::patience::{Cores, DIVISOR, Patience, STEP};
 use super::progress::{Met, Progress};
+use super::sync::MOST_LOOKS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
@@ -53,4 +55,22 @@ fn a_stop_wakes_all_who_sleep() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         progress.stop();
     });
+}
+
+#[test]
+fn patience_is_lost_fast_and_won_slowly() {
+    let (progress, patience) = (Progress::new(), Patience::new());
+    progress.publish(1);
+    assert_eq!(patience.wait(&progress, 1, Cores::Enough), Met::Reached);
+    assert_eq!(patience.looks(), MOST_LOOKS);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            progress.publish(2);
+        });
+        assert_eq!(patience.wait(&progress, 2, Cores::Enough), Met::Reached);
+    });
+    assert_eq!(patience.looks(), MOST_LOOKS / DIVISOR);
+    patience.wait(&progress, 2, Cores::Enough);
+    assert_eq!(patience.looks(), MOST_LOOKS / DIVISOR + STEP);
 }

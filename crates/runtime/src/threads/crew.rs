@@ -10,10 +10,10 @@
 //! ```
 
 use crate::execute::{RunError, panic_text};
+use crate::meet::sync::{Mutex, thread};
 use crate::meet::{Cores, Met, Patience, Progress, lock};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 /// What every thread does in a round, given its rank.
 pub(crate) type Round = Arc<dyn Fn(usize) + Send + Sync>;
@@ -30,7 +30,7 @@ pub(crate) struct Crew {
 
 struct Worker {
     finished: Arc<Progress>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 struct Shared {
@@ -94,7 +94,7 @@ impl Crew {
             let rank = self.workers.len() + 1;
             let finished = Arc::new(Progress::new());
             let (shared, done, first) = (self.shared.clone(), finished.clone(), self.rounds + 1);
-            let thread = std::thread::Builder::new()
+            let thread = thread::Builder::new()
                 .name(format!("shardweave {rank}"))
                 .spawn(move || shared.work(rank, &done, first))
                 .map_err(|error| RunError::Threads(error.to_string()))?;
@@ -137,38 +137,6 @@ impl Shared {
     fn call(&self, round: &Round, rank: usize) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| round(rank))) {
             lock(&self.panics).push((rank, panic_text(&*payload)));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    #[test]
-    fn every_rank_is_called_once_a_round() {
-        let mut crew = Crew::new();
-        for ranks in [1, 4, 2, 7, 0, 7] {
-            let calls: Arc<Vec<AtomicUsize>> = Arc::new((0..8).map(|_| AtomicUsize::new(0)).collect());
-            let counted = calls.clone();
-            let count = move |rank: usize| {
-                counted[rank].fetch_add(1, Ordering::Relaxed);
-            };
-            crew.each(ranks, Cores::Enough, Arc::new(count)).unwrap();
-            let calls: Vec<usize> = calls.iter().map(|calls| calls.load(Ordering::Relaxed)).collect();
-            assert_eq!(calls, (0..8).map(|rank| usize::from(rank < ranks)).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn a_panic_in_any_rank_is_an_error_and_the_next_round_works() {
-        let mut crew = Crew::new();
-        for bad in 0..3 {
-            let panics = move |rank| assert!(rank != bad, "rank {rank} gives up");
-            let error = crew.each(3, Cores::TooFew, Arc::new(panics)).unwrap_err();
-            assert_eq!(error, RunError::Broken(format!("thread {bad} panicked: rank {bad} gives up")));
-            crew.each(3, Cores::Enough, Arc::new(|_| ())).unwrap();
         }
     }
 }

@@ -6,6 +6,8 @@
 //! waits for may need its core.
 
 mod crew;
+#[cfg(test)]
+mod rounds;
 mod urgency;
 
 pub(crate) use crew::{Crew, Round};
