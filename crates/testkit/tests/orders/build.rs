@@ -1,6 +1,7 @@
 //! From a program to its machine: loops unrolled, pieces found, waits between lanes.
 
 use super::machine::{Lane, Machine, Piece, Step, UNDEFINED, Work, digest};
+use super::memories::MOST_DEVICES;
 use super::moves::{Round, rounds};
 use shardweave_compiler::host::{
     Action, At, Buffer, BufferId, HostProgram, Recorded, Recordings, StreamId, Walk, enqueue,
@@ -18,7 +19,7 @@ const MOST_BYTES: u64 = 1 << 18;
 /// Whether a program is small enough for marks of all its elements.
 pub fn is_small(program: &HostProgram) -> bool {
     program.arena.saturating_mul(program.devices) <= MOST_BYTES
-        && program.devices <= 9
+        && program.devices <= MOST_DEVICES as u64
         && program.streams <= 5
 }
 
@@ -91,7 +92,7 @@ impl Build<'_> {
 
     fn push(&mut self, device: usize, stream: StreamId, work: Work) {
         let (lane, turn) = (self.lane(device, stream), self.turns.len() - 1);
-        self.lanes[lane].steps.push(Step { turn, work });
+        self.lanes[lane].steps.push(Step::new(turn, work));
     }
 
     fn done(&self, device: usize, stream: StreamId) -> usize {

@@ -18,7 +18,7 @@
 //! two steps that can both be next are then tried in both orders wherever that is seen.
 
 use super::machine::{Machine, State};
-use std::collections::HashMap;
+use super::memories::{Fast, Memories};
 use std::fmt;
 
 /// All that happened in the orders that were tried: one thing.
@@ -75,13 +75,16 @@ pub enum Orders {
 struct Explorer<'a> {
     machine: &'a Machine,
     orders: Orders,
+    memories: Memories,
     reached: Vec<Reached>,
 }
 
 /// Goes through every state; `None` if there are more than `most`.
 pub fn explore(machine: &Machine, orders: Orders, most: usize) -> Result<Option<Explored>, Wrong> {
-    let mut explorer = Explorer { machine, orders, reached: vec![Reached { before: 0, lane: 0, at: 0 }] };
-    let mut level = vec![(0, machine.start())];
+    let mut memories = Memories::default();
+    let mut level = vec![(0, machine.start(&mut memories))];
+    let reached = vec![Reached { before: 0, lane: 0, at: 0 }];
+    let mut explorer = Explorer { machine, orders, memories, reached };
     loop {
         let next = explorer.level(&level)?;
         if next.is_empty() {
@@ -94,14 +97,16 @@ pub fn explore(machine: &Machine, orders: Orders, most: usize) -> Result<Option<
     }
     // The last level is the end: a state from which nobody goes on anywhere else is a deadlock.
     let (id, end) = &level[0];
-    let outputs = machine.outputs(end).map_err(|why| Wrong::Undefined(why, explorer.order(*id)))?;
+    let outputs =
+        machine.outputs(&explorer.memories, end).map_err(|why| Wrong::Undefined(why, explorer.order(*id)))?;
     Ok(Some(Explored { states: explorer.reached.len(), outputs }))
 }
 
 impl Explorer<'_> {
     fn level(&mut self, level: &[(usize, State)]) -> Result<Vec<(usize, State)>, Wrong> {
         let mut next: Vec<(usize, State)> = Vec::new();
-        let mut known: HashMap<Box<[u32]>, usize> = HashMap::new();
+        let mut known: Fast<Box<[u32]>, usize> = Fast::default();
+        let mut after = level[0].1.clone();
         for (before, state) in level {
             let mut ready = self.machine.ready(state);
             if ready.is_empty() {
@@ -114,19 +119,21 @@ impl Explorer<'_> {
                 }
             }
             for lane in ready {
-                let mut after = state.clone();
-                let step = |explorer: &Self| explorer.order_and(*before, lane, state.at[lane]);
-                self.machine.go(&mut after, lane).map_err(|what| Wrong::Undefined(what, step(self)))?;
+                after.become_like(state);
+                let step = |explorer: &Self| explorer.order_through(*before, state, &[lane]);
+                let went = self.machine.go(&mut self.memories, &mut after, lane);
+                went.map_err(|what| Wrong::Undefined(what, step(self)))?;
                 match known.get(&after.at) {
                     Some(&place) if next[place].1 == after => {}
                     Some(&place) => {
                         let (id, first) = &next[place];
                         let orders = parted(self.order(*id), step(self));
-                        return Err(Wrong::Race(self.machine.difference(first, &after), orders));
+                        let place = self.machine.difference(&self.memories, first, &after);
+                        return Err(Wrong::Race(place, orders));
                     }
                     None => {
                         known.insert(after.at.clone(), next.len());
-                        next.push((self.reached.len(), after));
+                        next.push((self.reached.len(), after.clone()));
                         self.reached.push(Reached { before: *before, lane, at: state.at[lane] });
                     }
                 }
@@ -137,30 +144,38 @@ impl Explorer<'_> {
 
     /// Every two of the lanes take their next steps in both orders. They do not stand in each other's way:
     /// who can go on still can after the other.
-    fn check_pairs(&self, id: usize, state: &State, ready: &[usize]) -> Result<(), Wrong> {
-        let order = |lanes: &[usize]| {
-            let mut order = self.order(id);
-            order.extend(lanes.iter().map(|&lane| self.machine.text(lane, state.at[lane])));
-            order
-        };
-        let run = |lanes: [usize; 2]| {
-            let mut after = state.clone();
-            for (done, lane) in (1..).zip(lanes) {
-                let went = self.machine.go(&mut after, lane);
-                went.map_err(|what| Wrong::Undefined(what, order(&lanes[..done])))?;
-            }
-            Ok(after)
-        };
+    fn check_pairs(&mut self, id: usize, state: &State, ready: &[usize]) -> Result<(), Wrong> {
         for (place, &one) in ready.iter().enumerate() {
             for &other in &ready[place + 1..] {
-                let (first, second) = (run([one, other])?, run([other, one])?);
+                let first = self.both(id, state, [one, other])?;
+                let second = self.both(id, state, [other, one])?;
                 if first != second {
-                    let orders = parted(order(&[one, other]), order(&[other, one]));
-                    return Err(Wrong::Race(self.machine.difference(&first, &second), orders));
+                    let place = self.machine.difference(&self.memories, &first, &second);
+                    let orders =
+                        [[one, other], [other, one]].map(|lanes| self.order_through(id, state, &lanes));
+                    let [first, second] = orders;
+                    return Err(Wrong::Race(place, parted(first, second)));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Where two lanes come to, one after the other.
+    fn both(&mut self, id: usize, state: &State, lanes: [usize; 2]) -> Result<State, Wrong> {
+        let mut after = state.clone();
+        for (done, lane) in (1..).zip(lanes) {
+            let went = self.machine.go(&mut self.memories, &mut after, lane);
+            went.map_err(|what| Wrong::Undefined(what, self.order_through(id, state, &lanes[..done])))?;
+        }
+        Ok(after)
+    }
+
+    /// The steps that lead to a state and the next ones of these lanes.
+    fn order_through(&self, id: usize, state: &State, lanes: &[usize]) -> Vec<String> {
+        let mut order = self.order(id);
+        order.extend(lanes.iter().map(|&lane| self.machine.text(lane, state.at[lane])));
+        order
     }
 
     fn check_end(&self, id: usize, state: &State) -> Result<(), Wrong> {
@@ -178,12 +193,6 @@ impl Explorer<'_> {
             id = before;
         }
         order.reverse();
-        order
-    }
-
-    fn order_and(&self, id: usize, lane: usize, at: u32) -> Vec<String> {
-        let mut order = self.order(id);
-        order.push(self.machine.text(lane, at));
         order
     }
 }

@@ -18,9 +18,11 @@
 //! made.
 
 use super::conflicts::Conflicts;
+use super::memories::{Asked, MOST_DEVICES, Memories, MemoryId, Mixer, Went};
 use super::moves::{How, Taken};
 use shardweave_compiler::host::{BufferId, StreamId};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -30,7 +32,8 @@ pub struct Machine {
     /// The actions as they come, loops unrolled.
     turns: Vec<String>,
     outputs: Vec<(usize, Piece)>,
-    start: State,
+    /// What the devices hold in the beginning.
+    memory: Vec<Rc<[u64]>>,
     conflicts: Conflicts,
 }
 
@@ -45,6 +48,18 @@ pub struct Lane {
 pub struct Step {
     pub turn: usize,
     pub work: Work,
+    /// The other devices whose memories it touches.
+    others: Vec<usize>,
+}
+
+impl Step {
+    pub fn new(turn: usize, work: Work) -> Step {
+        let others = match &work {
+            Work::Copy(Taken { takes, .. }) => takes.iter().map(|take| take.from.device).collect(),
+            _ => BTreeSet::new(),
+        };
+        Step { turn, work, others: others.into_iter().collect() }
+    }
 }
 
 pub enum Work {
@@ -78,7 +93,16 @@ pub struct State {
     /// What the lane has read and will write.
     read: Box<[u64]>,
     /// By device. A cell is a mark, whether it is defined, and which cell of its element it is.
-    memory: Vec<Rc<[u64]>>,
+    memory: Box<[MemoryId]>,
+}
+
+impl State {
+    /// The same as another state of this machine, in its own place.
+    pub fn become_like(&mut self, other: &State) {
+        self.at.copy_from_slice(&other.at);
+        self.read.copy_from_slice(&other.read);
+        self.memory.copy_from_slice(&other.memory);
+    }
 }
 
 /// The bits of a cell that say which one of its element it is.
@@ -88,7 +112,7 @@ const DEFINED: u64 = 0b1000;
 pub const UNDEFINED: u64 = 0;
 
 pub fn digest(of: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Mixer::default();
     of.hash(&mut hasher);
     hasher.finish() & !PLACE | DEFINED
 }
@@ -103,19 +127,17 @@ impl Machine {
         outputs: Vec<(usize, Piece)>,
     ) -> Machine {
         let conflicts = Conflicts::new(&lanes, memory.len());
-        let start = State {
-            at: vec![0; lanes.len()].into(),
-            read: vec![0; lanes.len()].into(),
-            memory: memory.into_iter().map(Rc::from).collect(),
-        };
-        let machine = Machine { lanes, turns, outputs, start, conflicts };
-        let mut start = machine.start();
-        machine.pass_waits(&mut start);
-        Machine { start, ..machine }
+        Machine { lanes, turns, outputs, memory: memory.into_iter().map(Rc::from).collect(), conflicts }
     }
 
-    pub fn start(&self) -> State {
-        self.start.clone()
+    pub fn start(&self, memories: &mut Memories) -> State {
+        let mut start = State {
+            at: vec![0; self.lanes.len()].into(),
+            read: vec![0; self.lanes.len()].into(),
+            memory: self.memory.iter().map(|cells| memories.number(cells.clone())).collect(),
+        };
+        self.pass_waits(&mut start);
+        start
     }
 
     fn next(&self, state: &State, lane: usize) -> Option<&Step> {
@@ -151,41 +173,55 @@ impl Machine {
     /// Waits are no steps of an order: whether one is over depends only on how far lanes are, it stays so,
     /// and passing it touches no memory. So in any order it can be passed earlier, up to where it is over,
     /// and all steps that touch memory still come one after another as before.
-    pub fn go(&self, state: &mut State, lane: usize) -> Result<(), String> {
+    pub fn go(&self, memories: &mut Memories, state: &mut State, lane: usize) -> Result<(), String> {
         let step = self.next(state, lane).expect("the lane can go on");
         let device = self.lanes[lane].device;
-        match &step.work {
-            Work::Wait(_) => unreachable!("who waits cannot go on"),
-            Work::Spoil(cells) => Rc::make_mut(&mut state.memory[device])[cells.clone()].fill(UNDEFINED),
-            Work::Read(pieces, what) => {
-                let memory = &state.memory[device];
-                let read =
-                    pieces.iter().map(|piece| piece.read(memory).map_err(|why| self.undefined(lane, &why)));
-                let read = read.collect::<Result<Vec<u64>, String>>()?;
-                state.read[lane] = digest((what, read));
-            }
-            Work::Write(piece) => {
-                let mark = std::mem::take(&mut state.read[lane]);
-                piece.write(Rc::make_mut(&mut state.memory[device]), mark);
-            }
-            Work::Copy(Taken { fill, takes }) => {
-                if let Some(piece) = fill {
-                    piece.write(Rc::make_mut(&mut state.memory[device]), digest("identity"));
-                }
-                for take in takes {
-                    let source = take.from.piece.element(&state.memory[take.from.device], take.from.element);
-                    let mut mark = source.map_err(|why| self.undefined(lane, &why))?;
-                    if take.how == How::Combine {
-                        let before = take.to.element(&state.memory[device], take.at);
-                        mark = digest((before.map_err(|why| self.undefined(lane, &why))?, mark));
-                    }
-                    take.to.put(Rc::make_mut(&mut state.memory[device]), take.at, mark);
-                }
-            }
+        let mut touched = [MemoryId::default(); MOST_DEVICES];
+        touched[device] = state.memory[device];
+        for &other in &step.others {
+            touched[other] = state.memory[other];
         }
+        let asked = Asked { lane, at: state.at[lane], read: state.read[lane], memories: touched };
+        let went = memories.went(asked, |memories| self.work(memories, state, lane, &step.work))?;
+        state.read[lane] = went.read;
+        state.memory[device] = went.memory;
         state.at[lane] += 1;
         self.pass_waits(state);
         Ok(())
+    }
+
+    /// What a step makes of what its lane has read, and of its device's memory.
+    fn work(&self, memories: &mut Memories, state: &State, lane: usize, work: &Work) -> Result<Went, String> {
+        let device = self.lanes[lane].device;
+        let mut read = state.read[lane];
+        let mut memory = memories.cells(state.memory[device]).clone();
+        match work {
+            Work::Wait(_) => unreachable!("who waits cannot go on"),
+            Work::Spoil(cells) => Rc::make_mut(&mut memory)[cells.clone()].fill(UNDEFINED),
+            Work::Read(pieces, what) => {
+                let marks =
+                    pieces.iter().map(|piece| piece.read(&memory).map_err(|why| self.undefined(lane, &why)));
+                read = digest((what, marks.collect::<Result<Vec<u64>, String>>()?));
+            }
+            Work::Write(piece) => piece.write(Rc::make_mut(&mut memory), std::mem::take(&mut read)),
+            Work::Copy(Taken { fill, takes }) => {
+                if let Some(piece) = fill {
+                    piece.write(Rc::make_mut(&mut memory), digest("identity"));
+                }
+                for take in takes {
+                    let own = take.from.device == device;
+                    let from = if own { &memory } else { memories.cells(state.memory[take.from.device]) };
+                    let source = take.from.piece.element(from, take.from.element);
+                    let mut mark = source.map_err(|why| self.undefined(lane, &why))?;
+                    if take.how == How::Combine {
+                        let before = take.to.element(&memory, take.at);
+                        mark = digest((before.map_err(|why| self.undefined(lane, &why))?, mark));
+                    }
+                    take.to.put(Rc::make_mut(&mut memory), take.at, mark);
+                }
+            }
+        }
+        Ok(Went { read, memory: memories.number(memory) })
     }
 
     fn pass_waits(&self, state: &mut State) {
@@ -203,14 +239,10 @@ impl Machine {
     }
 
     /// A digest of all outputs.
-    pub fn outputs(&self, state: &State) -> Result<u64, String> {
-        let read = self.outputs.iter().map(|(device, piece)| piece.read(&state.memory[*device]));
+    pub fn outputs(&self, memories: &Memories, state: &State) -> Result<u64, String> {
+        let cells = |device: usize| memories.cells(state.memory[device]);
+        let read = self.outputs.iter().map(|(device, piece)| piece.read(cells(*device)));
         Ok(digest(read.collect::<Result<Vec<u64>, String>>()?))
-    }
-
-    /// How many cells a device has: what a step costs at most.
-    pub fn cells(&self) -> usize {
-        self.start.memory.iter().map(|memory| memory.len()).max().unwrap_or(0).max(1)
     }
 
     /// What a lane does next, as text.
@@ -233,8 +265,9 @@ impl Machine {
     }
 
     /// The first cell in which two memories differ.
-    pub fn difference(&self, one: &State, other: &State) -> String {
-        for (device, (one, other)) in one.memory.iter().zip(&other.memory).enumerate() {
+    pub fn difference(&self, memories: &Memories, one: &State, other: &State) -> String {
+        for (device, (&one, &other)) in one.memory.iter().zip(&other.memory).enumerate() {
+            let [one, other] = [one, other].map(|id| memories.cells(id));
             if let Some(cell) = (0..one.len()).find(|&cell| one[cell] != other[cell]) {
                 return format!("cell {cell} of device{device}");
             }

@@ -3,7 +3,7 @@
 
 use super::explore::{Orders, Wrong, explore};
 use super::machine::{Lane, Machine, Step, Work};
-use super::{MOST, Tried};
+use super::{MOST, MOST_OF_FEW, Tried};
 use shardweave_compiler::host::{self, HostProgram, StreamId, parse_host};
 use shardweave_compiler::id::Id;
 use std::fmt::Write;
@@ -87,7 +87,7 @@ fn an_exchange_of_all_devices_goes_round_rings_of_every_size() {
     for size in SIZES {
         let program = read(&coalesced(size));
         host::verify(&program).unwrap_or_else(|fault| panic!("{fault}\n{program}"));
-        tried.explore(&program, 1 << 24).unwrap_or_else(|wrong| panic!("{wrong}\n{program}"));
+        tried.explore(&program, MOST_OF_FEW).unwrap_or_else(|wrong| panic!("{wrong}\n{program}"));
     }
     assert!(tried.whole == SIZES.len(), "{tried:?}");
 }
@@ -138,8 +138,8 @@ fn blocking(size: usize, first: Option<usize>) -> Machine {
     let place = |device: usize, turn: usize| if Some(device) == first { 1 - turn } else { turn };
     let lane = |device: usize| {
         let (before, next) = ((device + size - 1) % size, (device + 1) % size);
-        let send = Step { turn: 0, work: Work::Wait(vec![(next, place(next, 1))]) };
-        let receive = Step { turn: 1, work: Work::Wait(vec![(before, place(before, 0))]) };
+        let send = Step::new(0, Work::Wait(vec![(next, place(next, 1))]));
+        let receive = Step::new(1, Work::Wait(vec![(before, place(before, 0))]));
         let steps = if Some(device) == first { vec![receive, send] } else { vec![send, receive] };
         Lane { device, stream: StreamId::new(0), steps }
     };
