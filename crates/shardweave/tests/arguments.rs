@@ -51,6 +51,16 @@ fn what_does_not_parse_is_status_2() {
         "run p.weave --repeat 0",
         "run p.weave --input x.npy",
         "run p.weave --output =y.npy",
+        "measure p.weave",
+        "measure --devices 1",
+        "measure --devices x",
+        "measure --devices 1000000",
+        "measure --product 8,8",
+        "measure --product 8,8,0",
+        "measure --product 8,8,8,8",
+        "measure --product 8,8,1e3",
+        "measure --repeat 0",
+        "measure --link 1,1",
     ] {
         let ended = bench.run(words).exits(2);
         assert!(ended.stdout.is_empty(), "{words}: {}", ended.stdout);

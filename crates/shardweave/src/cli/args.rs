@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and how it is read.
 
+use crate::measuring::Wanted;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shardweave_compiler::compile::CompileOptions;
@@ -94,6 +95,15 @@ fn ends_values(word: &str) -> bool {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    #[command(flatten)]
+    OnFile(Box<FileCommand>),
+    /// Measure this machine, in the form in which the costs of plans are given
+    Measure(MeasureArgs),
+}
+
+/// Commands on a .weave file.
+#[derive(Subcommand, Debug)]
+pub enum FileCommand {
     /// Check all that does not depend on sizes
     Check(CheckArgs),
     /// Tell where every value lives, what moves between devices, and why
@@ -104,19 +114,19 @@ pub enum Command {
     Run(RunArgs),
 }
 
-impl Command {
+impl FileCommand {
     pub fn file(&self) -> &PathBuf {
         match self {
-            Command::Check(args) => &args.file,
-            Command::Explain(args) => &args.target.file,
-            Command::Compile(args) => &args.target.file,
-            Command::Run(args) => &args.target.file,
+            FileCommand::Check(args) => &args.file,
+            FileCommand::Explain(args) => &args.target.file,
+            FileCommand::Compile(args) => &args.target.file,
+            FileCommand::Run(args) => &args.target.file,
         }
     }
 
     pub fn format(&self) -> Format {
         match self {
-            Command::Check(args) => args.format(),
+            FileCommand::Check(args) => args.format(),
             _ => self.plan_args().map_or(Format::Text, PlanArgs::format),
         }
     }
@@ -130,10 +140,10 @@ impl Command {
     /// What to plan; `check` plans nothing.
     pub fn plan_args(&self) -> Option<&PlanArgs> {
         match self {
-            Command::Check(_) => None,
-            Command::Explain(args) => Some(&args.target),
-            Command::Compile(args) => Some(&args.target),
-            Command::Run(args) => Some(&args.target),
+            FileCommand::Check(_) => None,
+            FileCommand::Explain(args) => Some(&args.target),
+            FileCommand::Compile(args) => Some(&args.target),
+            FileCommand::Run(args) => Some(&args.target),
         }
     }
 }
@@ -211,6 +221,37 @@ pub struct RunArgs {
     /// Write what ran when, as a Chrome trace, and sum it up
     #[arg(long, value_name = "FILE.json")]
     pub trace: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct MeasureArgs {
+    /// How many devices, all at work; without it, one for each core, and at least two
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=MOST_MEASURED))]
+    pub devices: Option<u64>,
+    /// The product on each device: rows, columns, and how many elements are summed
+    #[arg(long, value_name = "M,N,K", default_value = "512,2048,1024")]
+    pub product: ProductSizes,
+    /// Take each number N times and tell the median
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// More devices than this are not measured: each is a thread with megabytes to copy.
+const MOST_MEASURED: u64 = 1024;
+
+impl MeasureArgs {
+    pub fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+
+    pub fn wanted(&self) -> Wanted {
+        let cores = || std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2) as u64);
+        let devices = self.devices.unwrap_or_else(|| cores().min(MOST_MEASURED));
+        Wanted { devices, product: self.product.0, times: self.repeat }
+    }
 }
 
 /// What to plan, at which sizes, for which machine.
@@ -368,6 +409,30 @@ impl FromStr for Link {
             return Err(format!("a latency of {latency} us cannot be"));
         }
         Ok(Link { latency_us, gigabytes_per_second: positive(speed)? })
+    }
+}
+
+/// `512,2048,1024`: the sizes of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProductSizes(pub [u64; 3]);
+
+impl ProductSizes {
+    /// Far more than any memory holds in two dims.
+    const MOST: u64 = 1 << 24;
+}
+
+impl FromStr for ProductSizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProductSizes, String> {
+        let size = |text: &str| match text.parse() {
+            Ok(size) if (1..=ProductSizes::MOST).contains(&size) => Ok(size),
+            _ => Err(format!("`{text}` is not a whole number from 1 to {}", ProductSizes::MOST)),
+        };
+        match text.split(',').collect::<Vec<_>>()[..] {
+            [m, n, k] => Ok(ProductSizes([size(m)?, size(n)?, size(k)?])),
+            _ => Err("not of the form M,N,K, such as 512,2048,1024".into()),
+        }
     }
 }
 

@@ -13,13 +13,14 @@ mod choose;
 mod commands;
 mod exit;
 mod faults;
+mod measuring;
 mod memory;
 mod playing;
 mod render;
 mod targets;
 mod trace;
 
-use args::{Cli, Command, Format};
+use args::{Cli, Command, FileCommand, Format, MeasureArgs};
 use choose::choose;
 use exit::Exit;
 use render::Source;
@@ -32,13 +33,21 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match Cli::read(std::env::args_os()) {
-        Ok(cli) => run(&cli.command).into(),
+        Ok(cli) => match &cli.command {
+            Command::OnFile(command) => run(command).into(),
+            Command::Measure(args) => measure(args).into(),
+        },
         Err(errors) => render::unparsed(&errors).into(),
     }
 }
 
+/// Measures, and tells what went wrong. There is no file.
+fn measure(args: &MeasureArgs) -> Exit {
+    told(&Source::new(Path::new(""), &[]), args.format(), commands::measure::run(args))
+}
+
 /// Runs a command and tells what went wrong.
-fn run(command: &Command) -> Exit {
+fn run(command: &FileCommand) -> Exit {
     let (source, ended) = match read(command.file()) {
         Ok(bytes) => {
             let source = Source::new(command.file(), &bytes);
@@ -51,11 +60,15 @@ fn run(command: &Command) -> Exit {
             (Source::new(command.file(), &[]), Err(Diagnostic::general(Code::FileRead, message).into()))
         }
     };
+    told(&source, command.format(), ended)
+}
+
+fn told(source: &Source, format: Format, ended: Result<(), Diagnostics>) -> Exit {
     match ended {
         Ok(()) => Exit::Fine,
         Err(found) => {
             let exit = Exit::of(&found);
-            source.tell(&found, command.format(), exit);
+            source.tell(&found, format, exit);
             exit
         }
     }
@@ -63,7 +76,7 @@ fn run(command: &Command) -> Exit {
 
 /// Runs a command on what was read, if that has no mistake.
 fn run_on(
-    command: &Command,
+    command: &FileCommand,
     source: &Source,
     file: &WeaveFile,
     found: Diagnostics,
@@ -74,15 +87,15 @@ fn run_on(
     }
     source.tell(&of_the_choice(command, file, found), Format::Text, Exit::Fine);
     match command {
-        Command::Check(args) => commands::check::run(args, file),
-        Command::Explain(args) => commands::explain::run(args, file),
-        Command::Compile(args) => commands::compile::run(args, file),
-        Command::Run(args) => commands::run::run(args, file),
+        FileCommand::Check(args) => commands::check::run(args, file),
+        FileCommand::Explain(args) => commands::explain::run(args, file),
+        FileCommand::Compile(args) => commands::compile::run(args, file),
+        FileCommand::Run(args) => commands::run::run(args, file),
     }
 }
 
 /// Mistakes in placements other than the one that is asked for stop nothing: they become warnings.
-fn without_other_placements(command: &Command, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
+fn without_other_placements(command: &FileCommand, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
     let Some(wanted) = command.plan_args().and_then(|args| args.placement.as_deref()) else { return found };
     let others = file.broken_placements().iter().filter(|placement| placement.name != wanted);
     others.fold(found, |found, placement| found.with_warnings_in(placement.span))
@@ -90,7 +103,7 @@ fn without_other_placements(command: &Command, file: &WeaveFile, found: Diagnost
 
 /// Warnings without those about programs that are not the chosen one, and with one for each `--mesh` that
 /// changes nothing.
-fn of_the_choice(command: &Command, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
+fn of_the_choice(command: &FileCommand, file: &WeaveFile, found: Diagnostics) -> Diagnostics {
     let Some(Ok(choice)) = command.plan_args().map(|args| choose(file, args)) else { return found };
     let others = file.programs().iter().filter(|program| program.name() != choice.program.name());
     let mut found = others.fold(found, |found, program| found.without_warnings_in(program.span()));

@@ -24,7 +24,7 @@ fn rows(text: &str) -> impl Iterator<Item = (&str, &str)> {
 #[test]
 fn every_flag_of_every_command_is_in_the_reference() {
     let mut built: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for command in ["check", "explain", "compile", "run"] {
+    for command in ["check", "explain", "compile", "run", "measure"] {
         let help = String::from_utf8(shardweave(&[command, "--help"]).stdout).expect("text");
         let words = help.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
         for flag in words.filter(|word| word.starts_with("--") && word.len() > 2 && *word != "--help") {
@@ -73,10 +73,24 @@ fn the_reference_names_the_fields_of_the_json() {
     fields(&serde_json::from_slice(&wrong.stdout).expect("JSON"), "", &mut built);
     built.insert("notes[]".into()); // not every plan has one
 
-    let text = reference();
-    let section =
-        text.split("\n### JSON\n").nth(1).and_then(|rest| rest.split("\n### ").next()).expect("a section");
     // Rows without a type are headings of those below; `check` is an object here.
-    let told = rows(section).filter(|(first, ty)| !ty.is_empty() && *first != "check");
+    let text = reference();
+    let told = rows(section(&text, "JSON")).filter(|(first, ty)| !ty.is_empty() && *first != "check");
     assert_eq!(told.map(|(first, _)| first.to_string()).collect::<BTreeSet<_>>(), built);
+}
+
+/// What stands under a heading.
+fn section<'a>(text: &'a str, heading: &str) -> &'a str {
+    let rest = text.split(&format!("\n### {heading}\n")).nth(1);
+    rest.and_then(|rest| rest.split("\n### ").next()).expect("a section")
+}
+
+#[test]
+fn the_reference_names_the_fields_of_what_is_measured() {
+    let output = shardweave(&["measure", "--product", "8,8,8", "--repeat", "1", "--json"]);
+    let mut built = BTreeSet::new();
+    fields(&serde_json::from_slice(&output.stdout).expect("JSON"), "", &mut built);
+    let text = reference();
+    let told = rows(section(&text, "Measuring a machine")).map(|(first, _)| first.to_string());
+    assert_eq!(told.collect::<BTreeSet<_>>(), built);
 }

@@ -3,4 +3,5 @@
 pub mod check;
 pub mod compile;
 pub mod explain;
+pub mod measure;
 pub mod run;

@@ -13,5 +13,5 @@ pub use json::explanation as explanation_json;
 pub use output::{result, unparsed};
 pub use report::explanation as explanation_text;
 pub use run::{CheckReport, OutputReport, RunReport, Times, Told};
-pub use table::bytes;
+pub use table::{Column, bytes, table};
 pub use timeline::{Over, Timeline};
