@@ -8,6 +8,7 @@ use crate::placement::{Placement, verify_sizes};
 use crate::program::{Program, Sizes};
 use crate::propagate::Placed;
 use crate::report::Report;
+use crate::tune::{self, Tuned};
 use std::collections::BTreeSet;
 
 /// What the user chooses besides program, placement and sizes.
@@ -48,18 +49,14 @@ pub fn compile(
     if let Some(placement) = placement {
         verify_sizes(program, placement, sizes).finish(())?;
     }
-    let chosen = match placement {
-        Some(placement) => crate::auto_steps::choose(program, placement, sizes, &options.cost)?,
-        None => None,
-    };
-    let placement = chosen.as_ref().or(placement);
-    let placed = crate::propagate::run(program, placement, sizes, &options.cost)?;
-    let local = crate::lower::run(program, sizes, &placed, &options.cost);
+    // Propagates and lowers, as often as the placement leaves something open.
+    let Tuned { placement, placed, local } = tune::run(program, placement, sizes, &options.cost)?;
     if let Err(fault) = crate::local::verify(&local) {
         panic!("lower: {fault}\n{local}");
     }
     let host = crate::schedule::run(&local, &options.constants)?;
-    let report = crate::explain::run(program, placement, sizes, &placed, &local, &host, &options.cost);
+    let report =
+        crate::explain::run(program, placement.as_ref(), sizes, &placed, &local, &host, &options.cost);
     Ok(Plan { program: program.clone(), sizes: sizes.clone(), placed, local, host, report })
 }
 

@@ -2,12 +2,13 @@
 //! than what runs.
 
 use crate::cost::Cost;
+use crate::estimate;
 use crate::host::HostProgram;
 use crate::id::Id;
 use crate::instr::{Compute, Move, Path, TensorType};
 use crate::layout::{DimCuts, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop, LocalProgram};
-use crate::op::{is_any_part_dim, product_flops, work};
+use crate::op::{is_any_part_dim, product_flops};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
 use crate::propagate::{Placed, typed};
@@ -25,7 +26,7 @@ pub fn run(
     host: &HostProgram,
     cost: &Cost,
 ) -> Report {
-    let walk = Walk::over(local, cost);
+    let walk = Walk::over(local);
     let axes = placed.home.axes().values();
     let home = placement.map(|_| placed.home.name());
     Report {
@@ -39,16 +40,16 @@ pub fn run(
         collectives: walk.collectives,
         flops_per_device: walk.flops.most(),
         peak_bytes_per_device: peak_bytes(host),
-        time_us: walk.time.all_us(),
+        time_us: estimate::time_us(host, cost),
         alternatives: placed.alternatives.clone(),
         notes: placed.notes.iter().cloned().chain(pinned(program, placed, local)).collect(),
     }
 }
 
-/// How long a plan is estimated to take: one thing after another, each as long as on the device that has most
-/// of it, but for steps that overlap.
-pub fn time_us(local: &LocalProgram, cost: &Cost) -> f64 {
-    Walk::over(local, cost).time.all_us()
+/// The bytes that all collectives of a plan send, of all devices.
+pub fn bytes_total(local: &LocalProgram) -> u64 {
+    let collectives = Walk::over(local).collectives;
+    collectives.iter().fold(0, |bytes, collective| bytes.saturating_add(collective.bytes_total))
 }
 
 /// Where steps do not overlap as they are asked to, and why.
@@ -131,41 +132,13 @@ struct Around<'a> {
 
 struct Walk<'a> {
     local: &'a LocalProgram,
-    cost: &'a Cost,
     collectives: Vec<CollectiveReport>,
     flops: Flops,
-    time: Time,
-}
-
-/// What a plan takes, in microseconds.
-#[derive(Clone, Copy, Default)]
-struct Time {
-    computing: f64,
-    moving: f64,
-}
-
-impl Time {
-    fn all_us(self) -> f64 {
-        self.computing + self.moving
-    }
-
-    /// So many steps of a pipeline: the shorter of both is hidden, but for one step of it.
-    ///
-    /// ```text
-    ///   move     ├─0─┤├─1─┤    ├─2─┤
-    ///   compute       ├──0────┤├──1────┤├──2────┤
-    /// ```
-    fn overlapped(self, steps: f64) -> Time {
-        let (longer, shorter) = (self.computing.max(self.moving), self.computing.min(self.moving));
-        let shown = longer + shorter / steps;
-        Time { computing: self.computing, moving: shown - self.computing }
-    }
 }
 
 impl<'a> Walk<'a> {
-    fn over(local: &'a LocalProgram, cost: &'a Cost) -> Walk<'a> {
-        let (collectives, flops, time) = (Vec::new(), Flops::default(), Time::default());
-        let mut walk = Walk { local, cost, collectives, flops, time };
+    fn over(local: &'a LocalProgram) -> Walk<'a> {
+        let mut walk = Walk { local, collectives: Vec::new(), flops: Flops::default() };
         walk.body(&local.body, &Around { counters: &[], steps: 1, overlap: Overlap::None });
         walk
     }
@@ -183,15 +156,7 @@ impl<'a> Walk<'a> {
                     let counters = [around.counters, &of_steps.counters].concat();
                     let around =
                         Around { counters: &counters, steps: of_steps.steps, overlap: of_steps.overlap };
-                    let before = std::mem::take(&mut self.time);
                     self.body(&of_steps.body, &around);
-                    let turns = of_steps.counters.iter().map(|(_, count)| *count as f64).product();
-                    let own = match of_steps.overlap {
-                        Overlap::None => self.time,
-                        _ => self.time.overlapped(turns),
-                    };
-                    self.time.computing = before.computing + own.computing;
-                    self.time.moving = before.moving + own.moving;
                 }
             }
         }
@@ -208,7 +173,6 @@ impl<'a> Walk<'a> {
             Path::Direct => Traffic::in_loop(source, self.ty(moved.target), counters),
             Path::PassedOn => Traffic::passed_on(source, self.ty(moved.target)),
         };
-        self.time.moving += self.cost.moving_us(&traffic, steps);
         self.collectives.push(CollectiveReport {
             kind: moved.kind,
             value: self.local.values[moved.source].name.clone(),
@@ -230,8 +194,6 @@ impl<'a> Walk<'a> {
     fn compute(&mut self, compute: &Compute<LocalId>) {
         let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
         let over = compute.over.all_steps();
-        let most = work(&compute.op, &compute.space, &over.largest_piece(&sizes));
-        self.time.computing += self.cost.time_us(most, 0, 0);
         if product_flops(&compute.op, &compute.space, &sizes) == 0 {
             return;
         }

@@ -30,6 +30,7 @@ pub mod schedule;
 pub mod report;
 pub mod propagate;
 pub mod lower;
+pub mod estimate;
 pub mod explain;
-pub mod auto_steps;
+pub mod tune;
 pub mod compile;

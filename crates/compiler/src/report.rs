@@ -116,3 +116,17 @@ pub struct Alternative {
     /// Why it was not taken.
     pub because: String,
 }
+
+/// How much more time a way takes than the one that was taken.
+pub(crate) fn takes_more(other: f64, best: f64) -> String {
+    let more = other - best;
+    match number(more).as_str() {
+        "0.0" => format!("less than 0.1 us more ({} in all)", number(other)),
+        more => format!("{more} us more ({} instead of {})", number(other), number(best)),
+    }
+}
+
+/// A time in microseconds as text; beyond any use with an exponent.
+fn number(time: f64) -> String {
+    if time.abs() < 1e9 { format!("{time:.1}") } else { format!("{time:.1e}") }
+}

@@ -13,10 +13,10 @@
 //!
 //! This order is the meaning of a program: the verifier proves it, executors follow it.
 
-use super::{Action, EventId, HostInstr, HostLoop, StreamId};
+use super::{Action, EventId, HostInstr, HostLoop, StreamId, at_step};
 use crate::id::Id;
 use crate::instr::{MOST_STAGES, Move, Path};
-use crate::layout::{Factor, Layout, StepId};
+use crate::layout::{Layout, Peer, StepId};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -84,6 +84,19 @@ impl At {
         At::default()
     }
 
+    /// In a pipeline with these counters, at a step that is counted over all of them.
+    pub fn in_pipeline(counters: &[(StepId, u64)], step: u64) -> At {
+        let mut at = At::outside();
+        counters.iter().for_each(|(id, _)| at.enter(*id));
+        if let Some(before) = step.checked_sub(1) {
+            at_step(counters, before).for_each(|(id, step)| at.set(id, step..step + 1));
+            at.before = Some(at.starts.clone());
+        }
+        at_step(counters, step).for_each(|(id, step)| at.set(id, step..step + 1));
+        at.turn = Some(Turn { run: 0, step });
+        at
+    }
+
     /// By step id the steps that are walked at once: one, but for [`Walk::Ends`].
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
@@ -126,11 +139,8 @@ impl At {
     /// on comes out of the target as the step before left it; with a sum, the device's own part of the source
     /// is then combined.
     pub fn sources_of<V: Copy>(&self, moved: &Move<V>, target: &Layout) -> Vec<(V, At)> {
-        let goes_on = |factor: &Factor| match factor {
-            Factor::Peer(peer) => self.starts.get(peer.step.index()).is_some_and(|&step| step > 0),
-            _ => false,
-        };
-        let passes = moved.path == Path::PassedOn && target.cuts().iter().flatten().any(goes_on);
+        let goes_on = |peer: &Peer| self.starts.get(peer.step.index()).is_some_and(|&step| step > 0);
+        let passes = moved.path == Path::PassedOn && target.peers().any(goes_on);
         match self.before().filter(|_| passes) {
             Some(before) if moved.travels() => {
                 vec![(moved.target, before), (moved.source, self.clone())]

@@ -247,13 +247,18 @@ impl HostLoop {
 
     /// Every counter at a step that is counted over all of them.
     pub fn at_step(&self, step: u64) -> impl Iterator<Item = (StepId, u64)> {
-        let mut rest = step;
-        self.counters.iter().rev().map(move |&(id, count)| {
-            let at = rest % count.max(1);
-            rest /= count.max(1);
-            (id, at)
-        })
+        at_step(&self.counters, step)
     }
+}
+
+/// Each of several counters, the last one fastest, at a step that is counted over all of them.
+fn at_step(counters: &[(StepId, u64)], step: u64) -> impl Iterator<Item = (StepId, u64)> {
+    let mut rest = step;
+    counters.iter().rev().map(move |&(id, count)| {
+        let at = rest % count.max(1);
+        rest /= count.max(1);
+        (id, at)
+    })
 }
 
 /// A program ready to run.

@@ -288,6 +288,14 @@ impl Layout {
         Layout { mesh: self.mesh.clone(), cuts, partial: self.partial.clone() }
     }
 
+    /// The pieces of peers in the cuts.
+    pub fn peers(&self) -> impl Iterator<Item = &Peer> {
+        self.cuts.iter().flatten().filter_map(|factor| match factor {
+            Factor::Peer(peer) => Some(peer),
+            _ => None,
+        })
+    }
+
     /// The layout with every peer's piece at the peer itself.
     pub fn at_peers(&self) -> Layout {
         let own = |factor: &Factor| match factor {

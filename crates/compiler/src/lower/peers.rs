@@ -62,7 +62,7 @@ enum Sent {
 impl Lower<'_> {
     /// The operation piece by piece, if that is asked for and its steps line up with the pieces.
     pub(super) fn by_peers(&self, running: &Running<'_>) -> Option<ByPeers> {
-        let via = running.plan.via?;
+        let via = running.plan.way()?;
         let path = if via == Overlap::Ring { Path::PassedOn } else { Path::Direct };
         let gathered: Vec<(usize, LocalId)> =
             (0..running.operands.len()).filter_map(|k| Some((k, self.gathered(running, k)?))).collect();

@@ -128,7 +128,7 @@ impl Choose<'_> {
             }
         }
         let via = self.entries.get(&value).and_then(|entry| entry.via);
-        Some(OpPlan { over: best.way.over, carriers: best.way.carriers, via, because })
+        Some(OpPlan { over: best.way.over, carriers: best.way.carriers, via, chosen: None, because })
     }
 
     /// The ways that were not taken, as far as they are worth telling. A layout that is derived follows the

@@ -57,8 +57,17 @@ pub struct OpPlan {
     pub carriers: Vec<usize>,
     /// How its communication is to run beside its computation, if that is pinned.
     pub via: Option<Overlap>,
+    /// The way that was chosen where nothing is pinned; none for one collective a step.
+    pub chosen: Option<Overlap>,
     /// Why it runs this way, for the moves it needs.
     pub because: String,
+}
+
+impl OpPlan {
+    /// The way in which steps are to overlap.
+    pub fn way(&self) -> Option<Overlap> {
+        self.via.or(self.chosen)
+    }
 }
 
 /// A complete placement.

@@ -8,7 +8,7 @@ use crate::id::{Id, Table};
 use crate::layout::{Cuts, Layout};
 use crate::op::{Space, SpaceDim};
 use crate::program::{Operand, ValueId};
-use crate::report::{Alternative, Subject};
+use crate::report::{Alternative, Subject, takes_more};
 use crate::reshard::Route;
 use std::fmt::Write;
 
@@ -89,11 +89,7 @@ pub(super) fn alternative(question: &Question<'_>, best: &Weighed, other: &Weigh
     let moves = describe_moves(question, other);
     let over = over_text(question.space, &other.way.over, question.home.name());
     let because = if other.time_us > best.time_us {
-        let more = other.time_us - best.time_us;
-        match number(more).as_str() {
-            "0.0" => format!("less than 0.1 us more ({} in all)", number(other.time_us)),
-            more => format!("{more} us more ({} instead of {})", number(other.time_us), number(best.time_us)),
-        }
+        takes_more(other.time_us, best.time_us)
     } else {
         "a tie; weight before bias before input, then program order".to_string()
     };
@@ -104,11 +100,6 @@ pub(super) fn alternative(question: &Question<'_>, best: &Weighed, other: &Weigh
         time_us: other.time_us,
         because,
     })
-}
-
-/// A time in microseconds as text; beyond any use with an exponent.
-fn number(time: f64) -> String {
-    if time.abs() < 1e9 { format!("{time:.1}") } else { format!("{time:.1e}") }
 }
 
 /// What would move.

@@ -90,6 +90,16 @@ impl Traffic {
         most.saturating_mul(pieces.dtype.size())
     }
 
+    /// With how many others a device exchanges something, each its share.
+    pub fn partners(&self) -> u64 {
+        let partners = match self.kind {
+            Kind::Local | Kind::Permute | Kind::SendRecv => 1,
+            Kind::AllToAll | Kind::Redistribute => self.messages,
+            _ => self.group.saturating_sub(1),
+        };
+        partners.max(1)
+    }
+
     /// Nothing is sent.
     pub(super) fn none() -> Traffic {
         Traffic {

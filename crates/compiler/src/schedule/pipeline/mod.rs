@@ -35,7 +35,7 @@ const COMMUNICATION: StreamId = StreamId::of(1);
 pub(super) fn run(mut program: HostProgram) -> HostProgram {
     for instr in std::mem::take(&mut program.body) {
         match instr {
-            HostInstr::Loop(steps) => match stages::in_stages(&steps) {
+            HostInstr::Loop(steps) => match stages::in_stages(&steps, &program.buffers) {
                 Some(staged) => {
                     for (id, slots) in staged.slots {
                         program.buffers[id].slots = slots;

@@ -4,13 +4,16 @@
 //! their order, the later one is in a later stage, or in the same stage and on the same stream; so each
 //! stream runs what is enqueued on it without ever waiting for something enqueued after it. A buffer has
 //! a slot for each stage from its first use to its last: with two, a step is fetched while the one before
-//! it is computed with, and no further ahead.
+//! it is computed with, and no further ahead. Where every second or third step is the own piece's, which
+//! nobody sends, it has one more, so that what is sent meanwhile is the next step that needs it.
 //!
 //! All communication has one stream, so the members of every group meet in one order.
 
 use super::{COMMUNICATION, COMPUTE};
-use crate::host::{Action, BufferId, HostInstr, HostLoop, StreamId};
+use crate::host::{Action, Buffer, BufferId, HostInstr, HostLoop, StreamId};
+use crate::id::Table;
 use crate::instr::{MOST_PIPELINED, Path};
+use crate::layout::Layout;
 use crate::placement::Overlap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +32,7 @@ struct Actor<'a> {
 }
 
 /// The loop in stages; `None` if nothing in it can overlap.
-pub(super) fn in_stages(steps: &HostLoop) -> Option<Staged> {
+pub(super) fn in_stages(steps: &HostLoop, buffers: &Table<BufferId, Buffer>) -> Option<Staged> {
     if steps.overlap == Overlap::None || !(2..=MOST_PIPELINED).contains(&steps.step_count()) {
         return None;
     }
@@ -51,14 +54,19 @@ pub(super) fn in_stages(steps: &HostLoop) -> Option<Staged> {
     if last == 0 || carries(&actors, &own) {
         return None;
     }
-    let lives = lives(&actors, &own);
+    let lives = lives(&actors, &own, &|id| own_step_among(&buffers[id].ty.layout));
     let last = lives.values().map(|life| life.end.stage).max().unwrap_or(0).max(last);
-    let slots = lives.iter().map(|(&id, life)| {
-        let under_way = life.end.stage - actors[life.first].stage;
-        (id, (under_way as u64 + 1).min(steps.step_count()))
-    });
+    let slots = lives.iter().map(|(&id, life)| (id, life.slots.min(steps.step_count())));
     let pipeline = HostLoop { stages: staged(&actors, &lives, last), ..steps.clone() };
     Some(Staged { slots: slots.collect(), pipeline })
+}
+
+/// Of how many steps that follow each other one is that of a device's own piece, for which nothing is sent;
+/// none if devices do not go through each other's pieces.
+fn own_step_among(layout: &Layout) -> Option<u64> {
+    let mut ahead = layout.peers().filter(|peer| peer.whose.lead().is_some()).peekable();
+    ahead.peek()?;
+    Some(ahead.map(|peer| layout.mesh().size(peer.axis)).product())
 }
 
 /// What communicates has a stream, what computes has one; a copy goes along with the communication that
@@ -113,6 +121,8 @@ struct Life {
     /// The first action that uses it, stage after stage.
     first: usize,
     end: End,
+    /// How many steps have one at once.
+    slots: u64,
 }
 
 /// Where a buffer is freed: after its last use, or, if other devices may still take from it what it passes
@@ -130,7 +140,12 @@ fn by_stage(actors: &[Actor<'_>]) -> Vec<usize> {
     order
 }
 
-fn lives(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> BTreeMap<BufferId, Life> {
+/// `own_among` tells of how many steps one is that of the own piece, if devices go through each other's.
+fn lives(
+    actors: &[Actor<'_>],
+    own: &BTreeSet<BufferId>,
+    own_among: &dyn Fn(BufferId) -> Option<u64>,
+) -> BTreeMap<BufferId, Life> {
     let order = by_stage(actors);
     let life = |id: BufferId| {
         let mut uses = order.iter().copied().filter(|&at| touches(actors[at].action, id));
@@ -140,13 +155,17 @@ fn lives(actors: &[Actor<'_>], own: &BTreeSet<BufferId>) -> BTreeMap<BufferId, L
             Action::Move(moved) => moved.path == Path::PassedOn && moved.target == id,
             _ => false,
         };
-        let end = match actors.iter().find(passes_on) {
+        let mut end = match actors.iter().find(passes_on) {
             None => End { after: Some(last), stage: actors[last].stage, stream: actors[last].stream },
             Some(by) => {
                 End { after: None, stage: actors[last].stage.max(by.stage + 1), stream: COMMUNICATION }
             }
         };
-        Some((id, Life { first, end }))
+        let crossing = (end.stage - actors[first].stage) as u64 + 1;
+        let beside_own = crossing > 1 && own_among(id).is_some_and(|steps| steps <= crossing + 1);
+        // The stream that communicates waits for the step that it frees: a later one, if there is one more.
+        end.stage += usize::from(beside_own && end.after.is_none());
+        Some((id, Life { first, end, slots: crossing + u64::from(beside_own) }))
     };
     own.iter().filter_map(|&id| life(id)).collect()
 }

@@ -112,7 +112,7 @@ fn needs(report: &Report) -> String {
     let sent = bytes(u64::try_from(sent).unwrap_or(u64::MAX));
     format!(
         "{} per device in products, at most {peak} of memory per device, {sent} sent in all\n\
-         about {} a run, by the cost model\n",
+         about {} a run, as estimated\n",
         flops(report.flops_per_device),
         microseconds(report.time_us)
     )
