@@ -26,9 +26,9 @@ use shardweave_testkit::fuzz::Random;
 use shardweave_testkit::sources::{hosts_of_cases, hosts_of_forms, hosts_of_goldens};
 use std::collections::BTreeSet;
 
-/// A program on at most three devices is explored with nothing left out; none has more states. Pipelines of
-/// three devices have the most, and twice as many with twice the steps.
-const MOST_OF_FEW: usize = 1 << 22;
+/// A program on at most three devices is explored with nothing left out if it has at most so many states.
+/// Pipelines of three devices have the most, and twice as many with twice the steps.
+const MOST_OF_FEW: usize = 3 << 20;
 /// One on more devices is if it has at most so many.
 const MOST_OF_MANY: usize = 1 << 13;
 /// A changed program: there are many.
@@ -125,7 +125,8 @@ fn ways(program: &HostProgram) -> Vec<(Overlap, Side)> {
     pipelines.flat_map(way).collect()
 }
 
-/// On two and on three devices every order of every program is tried, so of every way to overlap there is. On
+/// On two and on three devices every order of every program is tried, so of every way to overlap there is; but
+/// for two of those in which a sum travels around three devices, which have the most states of all. On
 /// more devices a program has a state for every combination of how far each is, so that is done for those with
 /// few; of the others only orders that differ are tried.
 #[test]
@@ -138,23 +139,26 @@ fn right_programs_run_the_same_in_every_order() {
         let before = tried.whole;
         tried.explore(&program, room).unwrap_or_else(|wrong| panic!("{name}: {wrong}\n{program}"));
         let whole = tried.whole > before;
-        assert!(whole || !is_few, "{name}: more than {MOST_OF_FEW} states; fewer steps will do\n{program}");
+        let ways = ways(&program);
+        let travels = program.devices == 3 && ways == [(Overlap::Ring, Side::Reduced)];
+        let fits = whole || !is_few || travels;
+        assert!(fits, "{name}: more than {MOST_OF_FEW} states; fewer steps will do\n{program}");
         if whole {
-            overlapped.extend(ways(&program).into_iter().map(|(way, side)| (program.devices, way, side)));
+            overlapped.extend(ways.into_iter().map(|(way, side)| (program.devices, way, side)));
         }
     }
     for devices in [2, 3] {
-        for way in [Overlap::Collective, Overlap::Broadcast, Overlap::Direct] {
+        for way in [Overlap::Collective, Overlap::Broadcast, Overlap::Direct, Overlap::Ring] {
             for side in [Side::Gathered, Side::Reduced] {
                 assert!(overlapped.contains(&(devices, way, side)), "{overlapped:?}");
             }
         }
-        assert!(overlapped.contains(&(devices, Overlap::Ring, Side::Gathered)), "{overlapped:?}");
     }
     let told = format!("few devices: {few:?}, many: {many:?}");
+    assert!(few.programs - few.whole <= 2, "{told}");
     assert!(few.programs > 450 && few.loops > 20, "{told}");
     assert!(many.programs > 400 && many.whole > 200 && many.loops > 20, "{told}");
-    assert!(few.states > 20_000_000 && few.streams + many.streams > 40, "{told}");
+    assert!(few.states > 10_000_000 && few.streams + many.streams > 40, "{told}");
 }
 
 #[test]
