@@ -50,14 +50,16 @@ pub fn compile(
         verify_sizes(program, placement, sizes).finish(())?;
     }
     // Propagates and lowers, as often as the placement leaves something open.
-    let Tuned { placement, placed, local } = tune::run(program, placement, sizes, &options.cost)?;
-    if let Err(fault) = crate::local::verify(&local) {
+    let Tuned { placement, placed, lowered } = tune::run(program, placement, sizes, &options.cost)?;
+    let local = &lowered.local;
+    if let Err(fault) = crate::local::verify(local) {
         panic!("lower: {fault}\n{local}");
     }
-    let host = crate::schedule::run(&local, &options.constants)?;
+    let host = crate::schedule::run(local, &options.constants)?;
     let report =
-        crate::explain::run(program, placement.as_ref(), sizes, &placed, &local, &host, &options.cost);
-    Ok(Plan { program: program.clone(), sizes: sizes.clone(), placed, local, host, report })
+        crate::explain::run(program, placement.as_ref(), sizes, &placed, &lowered, &host, &options.cost);
+    let (program, sizes, local) = (program.clone(), sizes.clone(), lowered.local);
+    Ok(Plan { program, sizes, placed, local, host, report })
 }
 
 /// A constant must be an input.

@@ -1,4 +1,4 @@
-//! The report of a plan: read off the placement and the local program, so it cannot say anything else
+//! The report of a plan: read off the placement and what it was lowered to, so it cannot say anything else
 //! than what runs.
 
 use crate::cost::Cost;
@@ -7,7 +7,8 @@ use crate::host::HostProgram;
 use crate::id::Id;
 use crate::instr::{Compute, Move, Path, TensorType};
 use crate::layout::{DimCuts, StepId};
-use crate::local::{LocalId, LocalInstr, LocalLoop, LocalProgram};
+use crate::local::{LocalId, LocalInstr, LocalProgram};
+use crate::lower::Lowered;
 use crate::op::{is_any_part_dim, product_flops};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
@@ -22,11 +23,11 @@ pub fn run(
     placement: Option<&Placement>,
     sizes: &Sizes,
     placed: &Placed,
-    local: &LocalProgram,
+    lowered: &Lowered,
     host: &HostProgram,
     cost: &Cost,
 ) -> Report {
-    let walk = Walk::over(local);
+    let walk = Walk::over(&lowered.local);
     let axes = placed.home.axes().values();
     let home = placement.map(|_| placed.home.name());
     Report {
@@ -42,7 +43,7 @@ pub fn run(
         peak_bytes_per_device: peak_bytes(host),
         time_us: estimate::time_us(host, cost),
         alternatives: placed.alternatives.clone(),
-        notes: placed.notes.iter().cloned().chain(pinned(program, placed, local)).collect(),
+        notes: placed.notes.iter().cloned().chain(pinned(program, placed, lowered)).collect(),
     }
 }
 
@@ -53,19 +54,14 @@ pub fn bytes_total(local: &LocalProgram) -> u64 {
 }
 
 /// Where steps do not overlap as they are asked to, and why.
-fn pinned(program: &Program, placed: &Placed, local: &LocalProgram) -> Vec<String> {
+fn pinned(program: &Program, placed: &Placed, lowered: &Lowered) -> Vec<String> {
     let mut notes = Vec::new();
     for (value, plan) in placed.ops.iter() {
         let Some(via) = plan.as_ref().and_then(|plan| plan.via).filter(|via| *via != Overlap::None) else {
             continue;
         };
         let name = &program.values[value].name;
-        let loops = local.body.iter().filter_map(|instr| match instr {
-            LocalInstr::Loop(steps) if makes(local, steps, name) => Some(steps),
-            _ => None,
-        });
-        let way = loops.map(|steps| steps.overlap).next();
-        let why = match (via, way) {
+        let why = match (via, lowered.overlaps.get(&value).copied()) {
             // A value without a stream was told of when it was placed.
             (_, None) if !placed.layout(value).has_stream() => continue,
             (_, None) => "it runs in one step".to_string(),
@@ -82,16 +78,6 @@ fn pinned(program: &Program, placed: &Placed, local: &LocalProgram) -> Vec<Strin
         notes.push(format!("{name}: via {} is not taken: {why}", via.name()));
     }
     notes
-}
-
-/// Whether a loop makes a value of that name.
-fn makes(local: &LocalProgram, steps: &LocalLoop, name: &str) -> bool {
-    let mut made = steps.body.iter().filter_map(|instr| match instr {
-        LocalInstr::Compute(compute) => Some(compute.result),
-        LocalInstr::Move(moved) => Some(moved.target),
-        _ => None,
-    });
-    made.any(|id| local.values[id].name == name)
 }
 
 fn values(program: &Program, sizes: &Sizes, placed: &Placed, home: &str) -> Vec<ValueReport> {

@@ -18,7 +18,7 @@ use crate::diagnostic::Diagnostics;
 use crate::estimate;
 use crate::explain;
 use crate::local::LocalProgram;
-use crate::lower;
+use crate::lower::{self, Lowered};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes, ValueId};
 use crate::propagate::{self, Placed};
@@ -45,8 +45,8 @@ pub struct Tuned {
     pub placement: Option<Placement>,
     /// Where every value lives, and how every operation runs.
     pub placed: Placed,
-    /// One device's view.
-    pub local: LocalProgram,
+    /// One device's view, and what was decided on the way to it.
+    pub lowered: Lowered,
 }
 
 /// Plans a program, deciding what its placement leaves open.
@@ -58,14 +58,14 @@ pub fn run(
 ) -> Result<Tuned, Diagnostics> {
     let tune = Tune { program, sizes, cost };
     let Some(auto) = placement.filter(|placement| placement.has_auto_steps()) else {
-        let (placed, local) = tune.planned(placement)?;
-        return Ok(Tuned { placement: placement.cloned(), placed, local });
+        let (placed, lowered) = tune.planned(placement)?;
+        return Ok(Tuned { placement: placement.cloned(), placed, lowered });
     };
     let in_steps = |steps: u64| -> Result<(Tuned, f64), Diagnostics> {
         let placement = auto.with_auto_steps(steps);
-        let (placed, local) = tune.planned(Some(&placement))?;
-        let time = tune.time_us(&local)?;
-        Ok((Tuned { placement: Some(placement), placed, local }, time))
+        let (placed, lowered) = tune.planned(Some(&placement))?;
+        let time = tune.time_us(&lowered.local)?;
+        Ok((Tuned { placement: Some(placement), placed, lowered }, time))
     };
     let (mut best, mut time) = in_steps(1)?;
     let mut steps = 2;
@@ -90,7 +90,7 @@ struct Tune<'a> {
 /// A plan in some ways, with its estimate.
 struct Tried {
     placed: Placed,
-    local: LocalProgram,
+    lowered: Lowered,
     time: f64,
 }
 
@@ -101,20 +101,20 @@ impl Tune<'_> {
         Ok(estimate::time_us(&host, self.cost))
     }
 
-    fn lowered(&self, placed: &Placed) -> LocalProgram {
+    fn lowered(&self, placed: &Placed) -> Lowered {
         lower::run(self.program, self.sizes, placed, self.cost)
     }
 
     /// The program in a placement, with the ways that are open chosen.
-    fn planned(&self, placement: Option<&Placement>) -> Result<(Placed, LocalProgram), Diagnostics> {
+    fn planned(&self, placement: Option<&Placement>) -> Result<(Placed, Lowered), Diagnostics> {
         let placed = propagate::run(self.program, placement, self.sizes, self.cost)?;
-        let local = self.lowered(&placed);
+        let lowered = self.lowered(&placed);
         let open: Vec<ValueId> = self.open(&placed);
         if open.is_empty() {
-            return Ok((placed, local));
+            return Ok((placed, lowered));
         }
-        let time = self.time_us(&local)?;
-        let mut best = Tried { placed, local, time };
+        let time = self.time_us(&lowered.local)?;
+        let mut best = Tried { placed, lowered, time };
         let mut others = Vec::new();
         self.improve(&mut best, &open, &mut others)?;
         if (2..=MOST_SINGLE).contains(&open.len()) {
@@ -122,9 +122,9 @@ impl Tune<'_> {
                 self.improve(&mut best, &[value], &mut others)?;
             }
         }
-        let Tried { mut placed, local, time } = best;
+        let Tried { mut placed, lowered, time } = best;
         placed.alternatives.extend(others.into_iter().map(|other| other.beside(time)));
-        Ok((placed, local))
+        Ok((placed, lowered))
     }
 
     /// The values whose steps may overlap in any way.
@@ -153,23 +153,23 @@ impl Tune<'_> {
         let told = |tried: &Tried, way: Option<Overlap>| Other {
             values: names.clone(),
             way,
-            bytes_total: explain::bytes_total(&tried.local),
+            bytes_total: explain::bytes_total(&tried.lowered.local),
             time: tried.time,
         };
-        let mut seen = vec![best.local.clone()];
+        let mut seen = vec![best.lowered.local.clone()];
         let mut way_of_best = best.placed.ops[values[0]].as_ref().and_then(|plan| plan.chosen);
         for way in WAYS {
             let mut placed = best.placed.clone();
             for &value in values {
                 placed.ops[value].iter_mut().for_each(|plan| plan.chosen = way);
             }
-            let local = self.lowered(&placed);
-            if seen.contains(&local) {
+            let lowered = self.lowered(&placed);
+            if seen.contains(&lowered.local) {
                 continue;
             }
-            seen.push(local.clone());
-            let time = self.time_us(&local)?;
-            let mut tried = Tried { placed, local, time };
+            seen.push(lowered.local.clone());
+            let time = self.time_us(&lowered.local)?;
+            let mut tried = Tried { placed, lowered, time };
             if time <= best.time * (1.0 - GAIN) {
                 std::mem::swap(best, &mut tried);
                 others.push(told(&tried, way_of_best));

@@ -22,36 +22,42 @@
 //! away, and what needs what was sent begins the next one. A chain also ends before its pipeline would
 //! have more than [`MOST_STAGES`].
 
-use super::Lower;
+use super::{Looped, Lower};
 use crate::id::{Id, Table};
 use crate::instr::{Compute, Kind, MOST_STAGES, Move};
 use crate::layout::{Cuts, Factor, Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop, LocalValue};
 use crate::placement::Overlap;
+use crate::program::ValueId;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Lower<'_> {
-    /// Adds a loop, to the one before it if their steps line up; `via` says how the user wants it to
-    /// overlap.
-    pub(super) fn push_loop(&mut self, steps: LocalLoop, via: Option<Overlap>) {
+    /// Adds the loop that fills a value, to the one before it if their steps line up; `via` says how the user
+    /// wants it to overlap.
+    pub(super) fn push_loop(&mut self, value: ValueId, steps: LocalLoop, via: Option<Overlap>) {
         let body = self.bodies.last_mut().expect("a body is always being written");
-        let joined = self.last_loop.and_then(|(at, last)| {
-            let LocalInstr::Loop(first) = &body[at] else { return None };
-            let via = both(last, via)?;
-            let between: BTreeSet<LocalId> = body[at + 1..].iter().flat_map(LocalInstr::reads).collect();
+        let joined = self.loops.last().and_then(|last| {
+            let LocalInstr::Loop(first) = &body[last.at] else { return None };
+            let via = both(last.via, via)?;
+            let between: BTreeSet<LocalId> = body[last.at + 1..].iter().flat_map(LocalInstr::reads).collect();
             let independent = first.results.iter().all(|id| !between.contains(id));
-            Some((at, independent.then(|| join(first, &steps, &mut self.values))??, via))
+            Some((independent.then(|| join(first, &steps, &mut self.values))??, via))
         });
+        let mut values = Vec::new();
         let (mut steps, via) = match joined {
-            Some((at, steps, via)) => {
-                body.remove(at);
-                (steps, via)
+            Some((joined, via)) => {
+                let first = self.loops.pop().expect("the loop that was joined");
+                body.remove(first.at);
+                values = first.values;
+                (joined, via)
             }
             None => (steps, via),
         };
+        values.push(value);
         let at = body.len();
-        steps.overlap = self.overlap(&steps.counters, &steps.body, via);
-        self.last_loop = Some((at, via));
+        let overlap = self.overlap(&steps.counters, &steps.body, via);
+        steps.overlap = overlap;
+        self.loops.push(Looped { at, values, via, overlap });
         self.push(LocalInstr::Loop(steps));
     }
 }

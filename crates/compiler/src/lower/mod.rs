@@ -34,8 +34,17 @@ use crate::reshard::{Leg, Route, route};
 use crate::transfer::Traffic;
 use std::collections::BTreeMap;
 
+/// What becomes of a program, and what was decided on the way.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// One device's view.
+    pub local: LocalProgram,
+    /// For each value that a loop fills step by step, how the steps of that loop overlap.
+    pub overlaps: BTreeMap<ValueId, Overlap>,
+}
+
 /// Lowers a program with a complete placement.
-pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> LocalProgram {
+pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lowered {
     let mut lower = Lower {
         program,
         sizes,
@@ -46,7 +55,7 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
         at_hand: program.values.keys().map(|_| Vec::new()).collect(),
         summaries: BTreeMap::new(),
         next_counter: StepId::new(0),
-        last_loop: None,
+        loops: Vec::new(),
     };
     for (value, v) in program.values.iter() {
         let Some(of_value) = &placed.values[value] else { continue };
@@ -68,7 +77,9 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
         program.outputs.iter().map(|&v| (program.values[v].name.clone(), lower.at_hand[v][0])).collect();
     let mut body = lower.bodies.pop().expect("the outermost body stays to the end");
     let values = fuse::prune(&mut body, lower.values, &mut outputs);
-    LocalProgram { name: program.name.clone(), values, body, outputs }
+    let local = LocalProgram { name: program.name.clone(), values, body, outputs };
+    let overlaps = lower.loops.iter().flat_map(|one| one.values.iter().map(|&value| (value, one.overlap)));
+    Lowered { local, overlaps: overlaps.collect() }
 }
 
 /// A summary of the parts of a value, as it was gathered.
@@ -78,6 +89,17 @@ struct KeptSummary {
     /// Where each part was summarised.
     own: Layout,
     gathered: LocalId,
+}
+
+/// A loop that was written.
+struct Looped {
+    /// Where in the body it stands.
+    at: usize,
+    /// The values that it fills.
+    values: Vec<ValueId>,
+    /// How the user wants its steps to overlap, and how they do.
+    via: Option<Overlap>,
+    overlap: Overlap,
 }
 
 struct Lower<'a> {
@@ -94,8 +116,8 @@ struct Lower<'a> {
     summaries: BTreeMap<LocalId, Vec<KeptSummary>>,
     /// The step counter of the next stream.
     next_counter: StepId,
-    /// Where the last loop outside of others stands, and how it is to overlap.
-    last_loop: Option<(usize, Option<Overlap>)>,
+    /// The loops, as they follow each other.
+    loops: Vec<Looped>,
 }
 
 impl Lower<'_> {

@@ -155,7 +155,7 @@ impl Lower<'_> {
             body,
             overlap: Overlap::None,
         };
-        self.push_loop(steps, running.plan.way());
+        self.push_loop(running.value, steps, running.plan.way());
         result
     }
 
@@ -419,7 +419,7 @@ impl Lower<'_> {
         let body = self.bodies.pop().expect("the loop's body was pushed above");
         let steps = target.step_count(&sizes);
         let steps = LocalLoop { counters, steps, results: vec![result], body, overlap: Overlap::None };
-        self.push_loop(steps, plan.way());
+        self.push_loop(value, steps, plan.way());
         self.stored_as(result, typed(self.program, self.sizes, value, target).dtype)
     }
 
