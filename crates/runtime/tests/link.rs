@@ -95,6 +95,30 @@ fn nothing_is_computed_with_before_it_is_there() {
     }
 }
 
+/// One thread for each device plays how its streams overlap: while a step is computed, the next is under way.
+#[test]
+fn steps_overlap_in_one_lane_as_in_two() {
+    let link = Link { latency_us: 900.0, bytes_per_us: 10.0 };
+    for (cores, streams) in [(1, None), (1, Some(Streams::Merged)), (4, None), (1, Some(Streams::Apart))] {
+        let options = SessionOptions { streams, cores, ..options(link) };
+        let mut session = session(2, "x: m/stream(4)/tp\nw: n/tp\ny: m/stream(4), n/tp", options);
+        session.run(&inputs(16, 6, 12)).unwrap();
+        for device in 0..2 {
+            let products = did(&session, device, Doing::Compute);
+            let under_way = did(&session, device, Doing::Link);
+            assert_eq!((products.len(), under_way.len()), (4, 4));
+            for (product, next) in products.iter().zip(&under_way[1..]) {
+                assert!(next.start < product.end, "{cores} {streams:?}: {product:?} before {next:?}");
+            }
+            for (product, own) in products.iter().zip(&under_way) {
+                assert!(own.end <= product.start, "{cores} {streams:?}: {own:?} before {product:?}");
+            }
+        }
+        let apart = session.recording().events.iter().any(|event| event.stream.is_some());
+        assert_eq!(apart, streams == Some(Streams::Apart) || cores == 4);
+    }
+}
+
 /// Refuses the first product of device 1.
 struct Refuses;
 

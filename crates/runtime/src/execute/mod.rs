@@ -104,7 +104,7 @@ pub(crate) struct Walk<'a> {
     /// How many tasks the probe was told of: one that had to wait is gone on with, not begun again.
     told: usize,
     log: Option<Log>,
-    /// The lane's time, where a link is played.
+    /// The times of its streams, where a link is played.
     pace: Option<Pace<'a>>,
     /// What kernels work in.
     scratch: &'a Scratch,
@@ -113,7 +113,7 @@ pub(crate) struct Walk<'a> {
 impl<'a> Walk<'a> {
     pub fn new(job: &'a Job, id: LaneId, scratch: &'a Scratch) -> Walk<'a> {
         let lane = &job.tasks.lanes[id];
-        let pace = job.play.as_ref().map(|play| Pace::new(play, id, lane));
+        let pace = job.play.as_ref().map(|play| Pace::new(play, id, &job.tasks));
         Walk { job, lane, id, at: 0, told: 0, log: job.recorder.log(id), pace, scratch }
     }
 
@@ -143,30 +143,31 @@ impl<'a> Walk<'a> {
             if let Err(reason) = self.asked(task) {
                 return self.failed(How::Refused(reason));
             }
+            let stream = self.job.tasks.stream(task.turn);
             let mut played = Played::Nothing;
             match &task.work {
                 Work::Kernel(kernel) => {
                     if let Some(pace) = &self.pace {
-                        pace.wait();
+                        pace.wait_for(stream);
                         played = self.now().map_or(Played::Nothing, Played::HeldUntil);
                     }
                     if let Err(error) = compute::run(self.job, self.lane.device, kernel, self.scratch) {
                         return self.failed(How::Kernel(error));
                     }
-                    self.pace.iter_mut().for_each(Pace::worked);
+                    self.pace.iter_mut().for_each(|pace| pace.worked(stream));
                 }
                 Work::Copy(copy) => {
                     copy_pieces(&self.job.arenas, self.lane.device, copy);
-                    let delivery = self.pace.as_mut().and_then(|pace| pace.took(copy));
+                    let delivery = self.pace.as_mut().and_then(|pace| pace.took(stream, copy));
                     played = delivery.map_or(Played::Nothing, Played::UnderWay);
                     self.log_copy(task, copy);
                 }
                 Work::Publish(tick) => {
-                    self.pace.iter().for_each(|pace| pace.tells(*tick));
+                    self.pace.iter().for_each(|pace| pace.tells(stream, *tick));
                     rendezvous.publish(self.id, *tick);
                 }
                 Work::Wait(lanes, tick) => match meet_all(rendezvous, lanes, *tick) {
-                    Ok(()) => self.pace.iter_mut().for_each(|pace| pace.met(lanes, *tick)),
+                    Ok(()) => self.pace.iter_mut().for_each(|pace| pace.met(stream, lanes, *tick)),
                     Err(Missing::Stopped(lane)) => return Outcome::Stopped(task.turn, vec![lane]),
                     Err(Missing::Late(lanes)) => return Outcome::Waits(task.turn, lanes),
                 },
@@ -177,7 +178,7 @@ impl<'a> Walk<'a> {
             self.at += 1;
         }
         // Outputs are taken when all lanes have ended.
-        self.pace.iter().for_each(Pace::wait);
+        self.pace.iter().for_each(Pace::wait_for_all);
         Outcome::Finished
     }
 

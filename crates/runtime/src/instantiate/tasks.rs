@@ -218,6 +218,11 @@ impl Tasks {
         (before != Some(device)).then_some(device)
     }
 
+    /// The stream on which an instruction is enqueued.
+    pub fn stream(&self, turn: TurnId) -> StreamId {
+        self.instrs[self.turns[turn].instr].stream
+    }
+
     /// An instruction at its steps, for messages.
     pub fn turn_text(&self, turn: TurnId) -> String {
         let Turn { instr, steps } = &self.turns[turn];

@@ -187,20 +187,17 @@ impl<'a> Unroll<'a> {
     fn record(&mut self, turn: TurnId, stream: StreamId, event: EventId, at: &At) {
         self.tick += 1;
         self.recorded.record(event, at, (stream, self.tick));
-        if self.tasks.lanes.values().any(|lane| lane.stream.is_some()) {
-            for device in self.devices() {
-                self.push(device, stream, turn, Work::Publish(self.tick));
-            }
+        for device in self.devices() {
+            self.push(device, stream, turn, Work::Publish(self.tick));
         }
     }
 
-    /// In one lane program order is enough: the event was recorded before.
+    /// In one lane nobody waits, for the event was recorded before; but the times of streams meet here where
+    /// a link is played.
     fn wait(&mut self, turn: TurnId, stream: StreamId, (recording, tick): (StreamId, Tick)) {
         for device in self.devices() {
             let other = self.lanes[&(device, recording)];
-            if other != self.lanes[&(device, stream)] {
-                self.push(device, stream, turn, Work::Wait([other].into(), tick));
-            }
+            self.push(device, stream, turn, Work::Wait([other].into(), tick));
         }
     }
 

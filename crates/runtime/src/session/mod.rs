@@ -51,10 +51,9 @@ use std::time::Instant;
 
 /// A program that is run often. See the [module](self).
 ///
-/// Streams of a device run beside each other, unless the options say otherwise, where that can gain
-/// something: threads play a link, so that one stream can wait for it while another computes, or there
-/// is a core for each stream of each device. In lockstep they always do, so that what is wrong between
-/// them shows.
+/// Streams of a device run beside each other, unless the options say otherwise, where there is a core for
+/// each stream of each device. Where a link is played, one thread for each device is enough to play how its
+/// streams overlap. In lockstep they always run beside each other, so that what is wrong between them shows.
 pub struct Session {
     plans: Plans,
     options: SessionOptions,

@@ -104,7 +104,7 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
 fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
     let lanes = host.devices.saturating_mul(host.streams as u64);
     let pays = match options.backend {
-        Backend::Threads => options.link.is_some() || lanes <= options.cores as u64,
+        Backend::Threads => lanes <= options.cores as u64,
         Backend::Lockstep => true,
     };
     options.streams.unwrap_or(if pays { Streams::Apart } else { Streams::Merged })
