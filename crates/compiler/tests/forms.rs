@@ -72,7 +72,7 @@ fn scheduled_programs_are_right_after_every_pass_and_print() {
             assert_eq!(host_of(&program.to_string()), *program, "{file} after {pass}");
         })
         .expect("the program is small");
-        assert_eq!(passes, ["translate", "pipeline", "buffers"]);
+        assert_eq!(passes, ["translate", "pipeline", "views", "buffers"]);
         assert!(schedule::peak_bytes(&host) <= host.arena, "{file}");
     }
 }
@@ -358,6 +358,22 @@ fn broken_host_programs_are_refused() {
             "b3 x: f32[s=8, e=4] at s/step(2, i0)",
             "i0 runs 4 steps over 2 blocks",
         ),
+        // views.host: what lies in another buffer
+        ("views", "  s1: wait e0\n", "", "b2 may be used before it is allocated on s0"),
+        ("views", "  s0: alloc b2\n", "", "b2"),
+        ("views", "s0: alloc b2\n", "s0: alloc b2\n  s0: alloc b6\n", "which only computations may use"),
+        ("views", "s1: b5 <- gelu(b6) over h/tp on line", "s1: b5 <- copy b6", "only computations may use"),
+        ("views", "loop i0 < 4", "loop i0 < 3", "b2 is read before"),
+        ("views", "view of b0", "view of b9", "there is no b9"),
+        ("views", "view of b0", "view of b3", "b3 is a view of b3, which is a view itself"),
+        ("views", "view of b0", "view of b1", "dims and elements of what it is a view of"),
+        (
+            "views",
+            "x: f32[s=8, e=4] at s/step(4, i0)",
+            "x: f32[s=8, e=4] at e/step(4, i0)",
+            "one after another",
+        ),
+        ("views", "x: f32[s=8, e=4] at replicated", "x: f32[s=8, e=4] at s/tp", "as one run of its piece"),
         // ids and counters
         ("pipelined", "s0: alloc b4", "s2: alloc b4", "there is no s2"),
         ("pipelined", "s0: alloc b4", "s0: alloc b9", "there is no b9"),
@@ -367,6 +383,26 @@ fn broken_host_programs_are_refused() {
     ];
     let verify = |text: &str| host::verify(&host_of(text)).err();
     assert_refused("host", mutations, verify);
+}
+
+/// Every device must have what it holds of what is written: through a view it does not get what others write.
+#[test]
+fn a_view_of_what_only_others_write_is_refused() {
+    let text = "host p {
+  devices 2, arena 128, streams 1, events 0
+  mesh line { tp = 2 }
+  b0 x: f32[s=8] at s/tp on line, argument, offset 0, bytes 16
+  b1 y: f32[s=8] at s/tp on line, result, offset 64, bytes 32
+  b2 y: f32[s=8] at s/tp on line, view of b1
+  input x = b0
+  s0: alloc b1
+  s0: b2 <- gelu(b0) over s/tp on line
+  output y = b1
+}";
+    host::verify(&host_of(text)).expect("each device writes its own piece");
+    let text = edited(text, "b1 y: f32[s=8] at s/tp", "b1 y: f32[s=8] at replicated");
+    let fault = host::verify(&host_of(&text)).expect_err("nobody writes the other half");
+    assert!(fault.reason.contains("a device holds elements that only others write"), "{fault}");
 }
 
 /// A long program has as many events as it has steps that wait for another stream.

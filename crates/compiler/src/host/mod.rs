@@ -30,6 +30,10 @@
 //! and whoever takes a slot waits for the step that had it before (`s1: wait e1 back 2`: for the recording
 //! two steps ago).
 //!
+//! A buffer can be a *view* of another one (`b4 y: f32[s=8, h=6] at s/step(4, i0), h/tp on line, view of b2`): it has no
+//! bytes and no life of its own, and what computations read and write of it they read and write of that one. So
+//! a step's rows are used where they lie.
+//!
 //! Invariants, proved by [`verify`] before anything runs: no two streams touch the same bytes without
 //! an event between them unless both only read; nothing is read before it is written, nor after it is
 //! freed; no two live buffers share bytes; everything allocated is freed, but for results; all members
@@ -136,6 +140,9 @@ pub struct Buffer {
     /// How many steps of its loop can hold one at once: slots, one after another. Step `i` uses slot
     /// `i mod slots`. 1 outside pipelines.
     pub slots: u64,
+    /// The buffer in whose bytes it lies, if it has none of its own: what a device holds of it is one run of
+    /// what the device holds of that one.
+    pub view: Option<BufferId>,
 }
 
 impl Buffer {
@@ -285,6 +292,11 @@ pub struct HostProgram {
 }
 
 impl HostProgram {
+    /// The buffer in whose bytes a buffer lies: itself, but for a view.
+    pub fn home(&self, id: BufferId) -> BufferId {
+        self.buffers.get(id).and_then(|buffer| buffer.view).unwrap_or(id)
+    }
+
     /// All actions in the order they stand in the text; those of a loop once.
     pub fn actions(&self) -> Vec<(StreamId, &Action)> {
         fn collect<'a>(body: &'a [HostInstr], actions: &mut Vec<(StreamId, &'a Action)>) {

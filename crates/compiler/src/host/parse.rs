@@ -137,7 +137,8 @@ impl HostReader {
         Ok((name.into(), reader.value()?))
     }
 
-    /// `b0 x: f32[s=8] at s/tp on line, argument, offset 0, bytes 64`
+    /// `b0 x: f32[s=8] at s/tp on line, argument, offset 0, bytes 64`, or `view of b1` instead of a role and a
+    /// place.
     fn buffer(&mut self, reader: &mut FormReader<'_>) -> Result<(), Reported> {
         let next = BufferId::new(self.program.buffers.len());
         if reader.id::<BufferId>("b") != Some(next) {
@@ -147,6 +148,13 @@ impl HostReader {
         reader.cursor.expect(":")?;
         let ty = reader.ty()?;
         reader.cursor.expect(",")?;
+        if reader.cursor.eat_word("view").is_some() {
+            reader.cursor.expect_word("of")?;
+            let (name, view) = (name.into(), Some(reader.value()?));
+            let role = Role::Temporary;
+            self.program.buffers.push(Buffer { name, ty, role, offset: 0, bytes: 0, slots: 1, view });
+            return Ok(());
+        }
         let (word, place) = reader.cursor.name("the role of the buffer")?;
         let role = Role::from_name(word)
             .ok_or_else(|| reader.mistake(place, format!("{} is no role of a buffer", quote(word))))?;
@@ -161,7 +169,7 @@ impl HostReader {
             reader.cursor.expect_word("slots")?;
             slots = reader.cursor.count("a number of slots")?.0;
         }
-        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes, slots });
+        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes, slots, view: None });
         Ok(())
     }
 

@@ -112,6 +112,15 @@ impl IndexSet {
         IndexSet::from_blocks(inside.map(|(start, end)| (start - range.start, end - range.start)))
     }
 
+    /// Where in the other set this one begins, if it is there without gaps; anywhere if it is empty.
+    pub fn run_of(&self, other: &IndexSet) -> Option<u64> {
+        let (Some((start, _)), Some((_, end))) = (self.intervals.first(), self.intervals.last()) else {
+            return Some(0);
+        };
+        let between = other.intersect(&IndexSet::range(*start, *end));
+        (between == *self).then(|| other.below(*start))
+    }
+
     /// Whether the other set has all indices of this one.
     pub fn is_subset(&self, other: &IndexSet) -> bool {
         self.shared(other) == self.count()
@@ -121,6 +130,19 @@ impl IndexSet {
 /// How many elements a piece has; at most `u64::MAX`.
 pub fn volume(piece: &[IndexSet]) -> u64 {
     piece.iter().map(IndexSet::count).fold(1, u64::saturating_mul)
+}
+
+/// Where in a row-major piece a part of it begins, if the part's elements lie there one after another in their
+/// order; anywhere if it has none.
+pub fn run_of(part: &[IndexSet], whole: &[IndexSet]) -> Option<u64> {
+    if volume(part) == 0 {
+        return Some(0);
+    }
+    let Some(first) = part.iter().zip(whole).position(|(part, whole)| part != whole) else { return Some(0) };
+    let (inner, outer) = (first + 1.., ..first);
+    let is_one_run = part[inner.clone()] == whole[inner.clone()] && volume(&whole[outer]) == 1;
+    let at = part[first].run_of(&whole[first]).filter(|_| is_one_run)?;
+    at.checked_mul(volume(&whole[inner]))
 }
 
 /// A run of indices that two pieces share: where it lies in each, and how long it is.

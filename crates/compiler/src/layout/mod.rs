@@ -28,7 +28,7 @@ mod scope;
 mod print;
 
 pub use ceil::CeilPieces;
-pub use index_set::{IndexSet, Overlap, overlap, volume};
+pub use index_set::{IndexSet, Overlap, overlap, run_of, volume};
 pub use parse::{compilers_dim, parse_layout};
 pub use piece::{DimCuts, Place};
 pub use print::LayoutText;

@@ -29,11 +29,16 @@ use crate::id::Table;
 /// The program with a place of its own for every buffer: always right.
 pub(super) fn apart(mut program: HostProgram) -> HostProgram {
     program.arena = 0;
-    for id in program.buffers.keys() {
+    for id in with_bytes(&program) {
         program.buffers[id].offset = program.arena;
         program.arena = program.buffers[id].extent().end;
     }
     program
+}
+
+/// The buffers that are no views.
+fn with_bytes(program: &HostProgram) -> Vec<BufferId> {
+    program.buffers.iter().filter(|(_, buffer)| buffer.view.is_none()).map(|(id, _)| id).collect()
 }
 
 /// The program with every buffer in its place: first the constants, then the others above them.
@@ -41,7 +46,7 @@ pub(super) fn place(mut program: HostProgram) -> HostProgram {
     let lives = lives(&program);
     let moments = Moments::of(lives.values());
     let meshes = MeshPairs::new(&program.buffers);
-    let mut order: Vec<BufferId> = program.buffers.keys().collect();
+    let mut order = with_bytes(&program);
     order.sort_by_key(|&id| (std::cmp::Reverse(program.buffers[id].all_bytes()), id));
     let is_constant = |id: &BufferId| program.buffers[*id].role == Role::Constant;
     let (constants, others): (Vec<BufferId>, Vec<BufferId>) = order.into_iter().partition(is_constant);

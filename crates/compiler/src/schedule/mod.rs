@@ -9,10 +9,11 @@
 //! one that fails is a bug of a pass, which is then looked for and named. It never runs.
 //!
 //! `pipeline` puts communication on a stream of its own where steps overlap, with the events between;
-//! places come last, because only then it is known which buffers are alive at once.
+//! `views` lets computations use what lies in another buffer as they want it, instead of a copy of it; places come last, because only then it is known which buffers are alive at once.
 
 mod pipeline;
 mod translate;
+mod views;
 mod lives;
 mod buffers;
 mod gaps;
@@ -34,8 +35,11 @@ struct Pass {
 }
 
 /// All passes, in the order they run.
-const PASSES: [Pass; 2] =
-    [Pass { name: "pipeline", run: pipeline::run }, Pass { name: "buffers", run: buffers::place }];
+const PASSES: [Pass; 3] = [
+    Pass { name: "pipeline", run: pipeline::run },
+    Pass { name: "views", run: views::run },
+    Pass { name: "buffers", run: buffers::place },
+];
 
 /// The program that runs; a mistake if its buffers have more bytes than can be counted. `constants` are
 /// the inputs that stay bound between runs.

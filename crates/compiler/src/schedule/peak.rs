@@ -23,7 +23,8 @@ pub fn peak_bytes(program: &HostProgram) -> u64 {
     collect_counters(&program.body, &mut counters);
     let sizes = PieceSizes::new(program, &counters);
     let mut changes: Vec<(usize, Change, BufferId)> = Vec::new();
-    for (id, life) in lives(program).iter() {
+    let has_bytes = |id: BufferId| program.buffers[id].view.is_none();
+    for (id, life) in lives(program).iter().filter(|(id, _)| has_bytes(*id)) {
         changes.extend([(life.start, Change::Begins, id), (life.end, Change::Ends, id)]);
     }
     changes.sort_unstable();

@@ -6,7 +6,7 @@ use crate::arena::ALIGNMENT;
 use crate::tensor::byte_count;
 use shardweave_compiler::host::{At, BufferId, HostProgram};
 use shardweave_compiler::instr::TensorType;
-use shardweave_compiler::layout::{Factor, IndexSet, Layout};
+use shardweave_compiler::layout::{Factor, IndexSet, Layout, run_of, volume};
 use shardweave_compiler::mesh::DeviceId;
 
 /// The buffers of a program.
@@ -57,8 +57,33 @@ impl<'a> Buffers<'a> {
             return Ok(None);
         };
         let extents: Vec<u64> = indices.iter().map(IndexSet::count).collect();
-        let region = self.region(buffer, &extents, at)?;
+        let region = match self.program.home(buffer) {
+            own if own == buffer => self.region(buffer, &extents, at)?,
+            home => self.region_in(home, &indices, device, at)?,
+        };
         Ok(Some(Held { extents, piece: Piece { region, dtype: ty.dtype } }))
+    }
+
+    /// The bytes of a part of a device's piece of a buffer: one run of it.
+    fn region_in(
+        &self,
+        buffer: BufferId,
+        part: &[IndexSet],
+        device: DeviceId,
+        at: &At,
+    ) -> Result<std::ops::Range<usize>, InstantiateError> {
+        let ty = self.ty(buffer)?;
+        check_steps(&ty.layout, at)?;
+        let whole = ty.layout.piece_at_step(&ty.sizes(), device, at.steps()).unwrap_or_default();
+        let extents: Vec<u64> = whole.iter().map(IndexSet::count).collect();
+        let all = self.region(buffer, &extents, at)?;
+        let (size, within) = (ty.dtype.size(), run_of(part, &whole).filter(|_| part.len() == whole.len()));
+        let start = within.and_then(|start| start.checked_mul(size)?.checked_add(all.start as u64));
+        let end = start.and_then(|start| start.checked_add(volume(part).checked_mul(size)?));
+        let region = start.zip(end).filter(|(_, end)| *end <= all.end as u64);
+        let region = region.map(|(start, end)| start as usize..end as usize);
+        let reason = || format!("{device} holds a view of {buffer} that is no run of its piece");
+        region.ok_or_else(|| InstantiateError::Broken(reason()))
     }
 
     /// The bytes of a piece of these extents, in the slot of the running step.

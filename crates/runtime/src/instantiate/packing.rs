@@ -164,12 +164,14 @@ fn shared_operands(program: &HostProgram) -> BTreeMap<InstrId, Shared> {
             let inside = &actions[start..end];
             let changed =
                 inside.iter().flat_map(|(_, action)| action.writes().into_iter().chain(action.bounds()));
-            let changed: BTreeSet<BufferId> = changed.collect();
+            let changed: BTreeSet<BufferId> = changed.map(|id| program.home(id)).collect();
             for (place, (_, action)) in (start..).zip(inside) {
                 let Action::Compute(compute) = action else { continue };
                 let operand = |&operand: &usize| {
                     let buffer = compute.operands.get(operand)?.value()?;
-                    (!changed.contains(&buffer)).then_some((operand, buffer))
+                    // A view can be of other elements in every step.
+                    let stays = program.home(buffer) == buffer && !changed.contains(&buffer);
+                    stays.then_some((operand, buffer))
                 };
                 // What is on the right lies as the result does more often.
                 if let Some((operand, buffer)) = [1, 0].iter().find_map(operand) {

@@ -179,5 +179,5 @@ fn constant_bytes(host: &HostProgram) -> usize {
 
 /// The buffers that some instruction writes.
 fn written_buffers(host: &HostProgram) -> Vec<BufferId> {
-    host.actions().into_iter().filter_map(|(_, action)| action.writes()).collect()
+    host.actions().into_iter().filter_map(|(_, action)| action.writes()).map(|id| host.home(id)).collect()
 }

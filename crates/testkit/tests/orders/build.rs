@@ -8,7 +8,7 @@ use shardweave_compiler::host::{
 };
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Compute;
-use shardweave_compiler::layout::volume;
+use shardweave_compiler::layout::{IndexSet, volume};
 use shardweave_compiler::mesh::DeviceId;
 use std::ops::Range;
 
@@ -79,6 +79,14 @@ struct Build<'a> {
     lanes: Vec<Lane>,
     turns: Vec<String>,
     count: usize,
+}
+
+/// The elements of a piece by their indices, in the order in which they are stored.
+fn elements_of(piece: &[IndexSet]) -> Vec<Vec<u64>> {
+    piece.iter().fold(vec![Vec::new()], |outer: Vec<Vec<u64>>, dim| {
+        let with = |index: &Vec<u64>| dim.iter().map(|at| [&index[..], &[at]].concat()).collect::<Vec<_>>();
+        outer.iter().flat_map(with).collect()
+    })
 }
 
 impl Build<'_> {
@@ -167,6 +175,9 @@ impl Build<'_> {
         let held = buffer.ty.layout.piece_at_step(&buffer.ty.sizes(), DeviceId::new(device), at.steps());
         let Some(held) = held else { return Ok(None) };
         let (elements, size) = (volume(&held), buffer.ty.dtype.size());
+        if let Some(of) = buffer.view {
+            return self.part_of(id, &held, of, device, at).map(Some);
+        }
         if elements.checked_mul(size).is_none_or(|bytes| bytes > buffer.bytes) {
             return Err(format!("{id} is too short"));
         }
@@ -176,6 +187,31 @@ impl Build<'_> {
             elements: elements as usize,
             width: (size / self.cell) as usize,
         }))
+    }
+
+    /// A view's piece in the piece of the buffer that it is a view of: element by element, they lie one after
+    /// another.
+    fn part_of(
+        &self,
+        view: BufferId,
+        held: &[IndexSet],
+        of: BufferId,
+        device: usize,
+        at: &At,
+    ) -> Result<Piece, String> {
+        let missing = || format!("device{device} does not hold {view} as one run of {of}");
+        if self.buffer(of)?.view.is_some() || self.buffer(of)?.ty.dtype != self.buffer(view)?.ty.dtype {
+            return Err(missing());
+        }
+        let whole = self.piece(of, device, at)?.ok_or_else(missing)?;
+        let ty = &self.buffer(of)?.ty;
+        let indices = ty.layout.piece_at_step(&ty.sizes(), DeviceId::new(device), at.steps());
+        let elements = elements_of(&indices.unwrap_or_default());
+        let part = elements_of(held);
+        let first =
+            part.first().map_or(Some(0), |first| elements.iter().position(|element| element == first));
+        let first = first.filter(|&first| elements[first..].starts_with(&part)).ok_or_else(missing)?;
+        Ok(Piece { buffer: view, start: whole.start + first * whole.width, elements: part.len(), ..whole })
     }
 
     fn compute(&mut self, compute: &Compute<BufferId>, stream: StreamId) -> Result<(), String> {

@@ -102,6 +102,7 @@ const REWRITTEN: &[Mutation] = &[
     other("a mesh with other axes or devices", |lines| {
         words(lines, &["  mesh "], |word| word.parse::<u64>().is_ok(), &["1", "2", "3", "4"])
     }),
+    other("a view of another buffer", |lines| after(lines, "view of ", &BUFFERS)),
     other("another role", |lines| words(lines, &[", offset "], |word| ROLES.contains(&word), &ROLES)),
     other("a loop of another length", |lines| after(lines, "loop i0 < ", &["0", "1", "2", "3", "5", "7"])),
     other("another buffer", |lines| {

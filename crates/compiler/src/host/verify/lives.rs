@@ -236,7 +236,8 @@ impl<'a> Lives<'a> {
             let ty = &self.program.buffers[id].ty;
             let Some(elements) = self.whom.held(ty, at) else { continue };
             let written = if kind == Use::Write { elements.clone() } else { Vec::new() };
-            self.access(id, Access { kind, stamp, action, elements }, written, at)?;
+            // What is done to a view is done to the buffer in which it lies.
+            self.access(self.program.home(id), Access { kind, stamp, action, elements }, written, at)?;
         }
         Ok(())
     }

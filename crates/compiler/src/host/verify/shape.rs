@@ -5,7 +5,9 @@ use crate::host::{
     ALIGN, Action, Buffer, BufferId, EventId, HostInstr, HostLoop, HostProgram, Recordings, Role,
 };
 use crate::id::Id;
-use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
+use crate::instr::verify::{
+    Through, check_compute, check_meshes, check_move, check_type, check_view, enter_loop,
+};
 use crate::instr::{Arg, Fault, MOST_PIPELINED, MOST_STAGES, TensorType};
 use crate::layout::StepId;
 use std::collections::BTreeSet;
@@ -31,6 +33,9 @@ pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
 
 /// A buffer's place is in the arena and large enough for its largest piece.
 fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(), Fault> {
+    if let Some(of) = buffer.view {
+        return check_nothing_own(program, id, buffer, of);
+    }
     let pieces = buffer.ty.layout.largest_piece(&buffer.ty.sizes());
     let bytes = pieces.iter().try_fold(buffer.ty.dtype.size(), |bytes, &size| bytes.checked_mul(size));
     if bytes.is_none_or(|bytes| bytes > buffer.bytes) {
@@ -53,6 +58,19 @@ fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(
         return Err(Fault::new(format!(
             "{id} lives on `{mesh}`, which has devices beyond the {devices} of the run"
         )));
+    }
+    Ok(())
+}
+
+/// A view has no bytes of its own, and is one of a buffer that has.
+fn check_nothing_own(program: &HostProgram, id: BufferId, view: &Buffer, of: BufferId) -> Result<(), Fault> {
+    let (ty, name) = (view.ty.clone(), view.name.clone());
+    let plain = Buffer { name, ty, role: Role::Temporary, offset: 0, bytes: 0, slots: 1, view: Some(of) };
+    if *view != plain {
+        return Err(Fault::new(format!("{id} is a view, but has a role or a place of its own")));
+    }
+    if buffer(program, of)?.view.is_some() {
+        return Err(Fault::new(format!("{id} is a view of {of}, which is a view itself")));
     }
     Ok(())
 }
@@ -155,6 +173,7 @@ impl<'a> Shape<'a> {
         match action {
             Action::Alloc(id) | Action::Free(id) => {
                 self.ty(*id, counters)?;
+                self.is_no_view(*id)?;
                 match (self.program.buffers[*id].slots, around) {
                     (1, _) | (_, Around::Pipeline) => Ok(()),
                     _ => Err(Fault::new(format!("{id} has slots, but lives outside a pipeline"))),
@@ -167,14 +186,31 @@ impl<'a> Shape<'a> {
                 let ty =
                     |operand: &Arg<BufferId>| operand.value().map(|id| self.ty(id, counters)).transpose();
                 let operands = compute.operands.iter().map(ty).collect::<Result<Vec<_>, Fault>>()?;
+                compute.reads().try_for_each(|id| self.view(id, Through::Reading, counters))?;
+                self.view(compute.result, Through::Writing, counters)?;
                 check_compute(compute, &operands, self.ty(compute.result, counters)?, counters)
             }
-            Action::Move(moved) => check_move(
-                moved,
-                self.ty(moved.source, counters)?,
-                self.ty(moved.target, counters)?,
-                counters,
-            ),
+            Action::Move(moved) => {
+                let (source, target) = (self.ty(moved.source, counters)?, self.ty(moved.target, counters)?);
+                self.is_no_view(moved.source)?;
+                self.is_no_view(moved.target)?;
+                check_move(moved, source, target, counters)
+            }
+        }
+    }
+
+    /// If it is a view, whether it may be used so.
+    fn view(&self, id: BufferId, through: Through, counters: &[(StepId, u64)]) -> Result<(), Fault> {
+        let view = buffer(self.program, id)?;
+        let Some(of) = view.view else { return Ok(()) };
+        let checked = check_view(&view.ty, self.ty(of, counters)?, through, counters);
+        checked.map_err(|fault| of_buffer(id, fault))
+    }
+
+    fn is_no_view(&self, id: BufferId) -> Result<(), Fault> {
+        match buffer(self.program, id)?.view {
+            Some(of) => Err(Fault::new(format!("{id} is a view of {of}, which only computations may use"))),
+            None => Ok(()),
         }
     }
 

@@ -4,15 +4,18 @@
 //!   the loops around it.
 //! * [`check_compute`]: operands and result are the projections of the layout of the space.
 //! * [`check_move`]: both ends are the same value, and the kind says what happens.
+//! * [`check_view`]: what devices hold of one is one run of what they hold of the other.
 //!
 //! The checks share no code with what makes the forms: pieces are compared as sets of indices.
 
 mod compute;
 mod moves;
 mod projection;
+mod views;
 
 pub(crate) use compute::check_compute;
 pub(crate) use moves::{added_axes, axes_of_own_steps, check_move, groups_meet};
+pub(crate) use views::{Through, check_view};
 
 use super::{Fault, TensorType};
 use crate::id::Id;
