@@ -65,6 +65,11 @@ impl<K: Id, V> Table<K, V> {
         K::new(self.rows.len() - 1)
     }
 
+    /// Forgets all but the first so many things.
+    pub fn truncate(&mut self, len: usize) {
+        self.rows.truncate(len);
+    }
+
     /// How many things there are.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -93,6 +98,11 @@ impl<K: Id, V> Table<K, V> {
     /// All things, in order.
     pub fn values(&self) -> std::slice::Iter<'_, V> {
         self.rows.iter()
+    }
+
+    /// All things, in order, to be changed.
+    pub fn values_mut(&mut self) -> std::slice::IterMut<'_, V> {
+        self.rows.iter_mut()
     }
 }
 

@@ -14,9 +14,9 @@ pub(crate) mod verify;
 
 pub use fault::Fault;
 
-use crate::dtype::{DType, Number};
-use crate::layout::Layout;
-use crate::op::{Op, Space};
+use crate::dtype::{Combine, DType, Number};
+use crate::layout::{Factor, Layout, StepId};
+use crate::op::{DimUse, Op, Space};
 
 /// The steps of longer loops do not overlap: a pipeline is walked step by step to be proved.
 pub const MOST_PIPELINED: u64 = 1 << 12;
@@ -104,6 +104,24 @@ pub struct Move<V> {
     pub path: Path,
     /// Why it moves: a sentence for `explain`, printed behind `because`; none for a copy.
     pub because: Option<String>,
+}
+
+impl<V> Compute<V> {
+    /// The counters whose steps cut what the operation combines, and how that is combined: such a step gives a
+    /// part of every element. It is combined with what the steps before gave; the first, where all of these
+    /// counters stand at 0, begins. `None` if there are no such counters, or if they combine differently.
+    pub fn combined_steps(&self) -> Option<(Vec<StepId>, Combine)> {
+        let mut steps = Vec::new();
+        let mut how = None;
+        for (dim, cuts) in self.space.dims.values().zip(self.over.cuts()) {
+            let DimUse::Combined(combine) = dim.usage else { continue };
+            steps.extend(cuts.iter().filter_map(Factor::step));
+            if cuts.iter().any(|factor| factor.step().is_some()) && *how.get_or_insert(combine) != combine {
+                return None;
+            }
+        }
+        how.map(|how| (steps, how))
+    }
 }
 
 impl<V> Move<V> {

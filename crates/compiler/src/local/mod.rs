@@ -1,7 +1,7 @@
 //! One device's view: operations on pieces, with the moves between them. One text for all devices.
 //!
 //! Values are defined once, by an instruction or by a loop, and never change after it; a loop's
-//! results are filled inside it, step by step, by moves into them.
+//! results are filled inside it, step by step, by moves into them and by sums over the steps.
 //!
 //! ```text
 //! local mlp {
@@ -17,6 +17,9 @@
 //!   output y0 = %2
 //! }
 //! ```
+//!
+//! Where the steps cut what an operation combines, each gives a part of every element, which is combined with
+//! what the steps before gave: `%2 <- linear(%3, %1) over k/step(4, i0) on line`.
 //!
 //! A layout behind `over` is spelled with the dims of the operation's space. `#` starts a comment.
 //!

@@ -113,7 +113,8 @@ impl LocalReader {
         Ok(LocalInstr::Loop(LocalLoop { counters, steps, results, body, overlap }))
     }
 
-    /// `%4 y0: f32[...] at ... = linear(%3, %1) over ...`, or `%2 <- copy %4`.
+    /// `%4 y0: f32[...] at ... = linear(%3, %1) over ...`, or `%2 <- copy %4`, or where steps are combined
+    /// `%2 <- linear(%3, %1) over ...`.
     fn instr(&mut self, reader: &mut FormReader<'_>) -> Result<LocalInstr, Reported> {
         if reader.cursor.peek_second().kind == Kind::Mark("<-") {
             let place = reader.cursor.peek().span();
@@ -124,6 +125,10 @@ impl LocalReader {
                 );
             }
             reader.cursor.expect("<-")?;
+            if reader.at_call() {
+                let ty = self.values[&target].ty.clone();
+                return self.compute(reader, target, &ty);
+            }
             return Ok(LocalInstr::Move(reader.moved(target)?));
         }
         let (id, ty) = self.define(reader)?;
@@ -132,10 +137,20 @@ impl LocalReader {
             return Ok(LocalInstr::Input(id));
         }
         if reader.at_call() {
-            let type_of = |id: LocalId| self.values.get(&id).map(|value| value.ty.clone());
-            return Ok(LocalInstr::Compute(reader.compute(id, &ty, &type_of)?));
+            return self.compute(reader, id, &ty);
         }
         Ok(LocalInstr::Move(reader.moved(id)?))
+    }
+
+    /// `linear(%3, %1) over ...`
+    fn compute(
+        &self,
+        reader: &mut FormReader<'_>,
+        result: LocalId,
+        ty: &TensorType,
+    ) -> Result<LocalInstr, Reported> {
+        let type_of = |id: LocalId| self.values.get(&id).map(|value| value.ty.clone());
+        Ok(LocalInstr::Compute(reader.compute(result, ty, &type_of)?))
     }
 
     /// `%4 y0: f32[...] at ...`

@@ -46,6 +46,9 @@ impl LocalProgram {
                 LocalInstr::Move(moved) if filled.contains(&moved.target) => {
                     writeln!(f, "{indent}{} <- {moved}", moved.target)?;
                 }
+                LocalInstr::Compute(compute) if filled.contains(&compute.result) => {
+                    writeln!(f, "{indent}{} <- {compute}", compute.result)?;
+                }
                 LocalInstr::Loop(steps) => {
                     writeln!(f, "{indent}{}", first_line(steps))?;
                     let outside = filled.len();

@@ -18,7 +18,7 @@ use super::{LocalId, LocalInstr, LocalLoop, LocalProgram, LocalValue};
 use crate::id::{Id, Table};
 use crate::instr::verify::{check_compute, check_meshes, check_move, check_type, enter_loop};
 use crate::instr::{Arg, Compute, Fault, Move, TensorType};
-use crate::layout::{Region, StepId, box_intersection};
+use crate::layout::{IndexSet, Region, StepId, box_intersection};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -81,8 +81,31 @@ impl<'a> Checker<'a> {
     fn compute(&mut self, compute: &Compute<LocalId>) -> Result<(), Fault> {
         let ty = |operand: &Arg<LocalId>| operand.value().map(|id| self.read(id)).transpose();
         let operands = compute.operands.iter().map(ty).collect::<Result<Vec<_>, Fault>>()?;
-        self.define(compute.result)?;
-        check_compute(compute, &operands, &self.value(compute.result)?.ty, &self.counters)
+        let combined = compute.combined_steps().is_some();
+        let result = &self.value(compute.result)?.ty;
+        if !combined {
+            self.define(compute.result)?;
+        } else if !matches!(self.states[compute.result], State::Filled { .. }) {
+            let id = compute.result;
+            return Err(Fault::new(format!(
+                "steps are combined in {id}, which is no result of a loop around"
+            )));
+        }
+        check_compute(compute, &operands, result, &self.counters)?;
+        if combined {
+            self.fill(compute.result, |steps| result.layout.reach(&result.sizes(), steps));
+        }
+        Ok(())
+    }
+
+    /// A step writes these elements of a result of a loop around it.
+    fn fill(&mut self, id: LocalId, elements: impl Fn(&[Range<u64>]) -> Vec<IndexSet>) {
+        let counters = &self.counters;
+        if let State::Filled { outside, written } = &mut self.states[id] {
+            for (end, region) in [End::First, End::Last].into_iter().zip(written) {
+                region.add(elements(&ranges(counters, *outside, end)));
+            }
+        }
     }
 
     fn moved(&mut self, moved: &Move<LocalId>) -> Result<(), Fault> {
@@ -95,17 +118,9 @@ impl<'a> Checker<'a> {
         }
         check_move(moved, source, target, &self.counters)?;
         let sizes = target.sizes();
-        let counters = self.counters.clone();
-        if let State::Filled { outside, written } = &mut self.states[moved.target] {
-            for (end, region) in [End::First, End::Last].into_iter().zip(written) {
-                let steps = ranges(&counters, *outside, end);
-                let moves = box_intersection(
-                    &source.layout.reach(&sizes, &steps),
-                    &target.layout.reach(&sizes, &steps),
-                );
-                region.add(moves);
-            }
-        }
+        self.fill(moved.target, |steps| {
+            box_intersection(&source.layout.reach(&sizes, steps), &target.layout.reach(&sizes, steps))
+        });
         Ok(())
     }
 

@@ -35,26 +35,31 @@ impl Lower<'_> {
     /// Adds the loop that fills a value, to the one before it if their steps line up; `via` says how the user
     /// wants it to overlap.
     pub(super) fn push_loop(&mut self, value: ValueId, steps: LocalLoop, via: Option<Overlap>) {
+        if !self.join_loop(value, &steps, via) {
+            self.place_loop(vec![value], steps, via);
+        }
+    }
+
+    /// Adds the loop that fills a value to the one before it, if their steps line up; else nothing changes.
+    pub(super) fn join_loop(&mut self, value: ValueId, steps: &LocalLoop, via: Option<Overlap>) -> bool {
         let body = self.bodies.last_mut().expect("a body is always being written");
         let joined = self.loops.last().and_then(|last| {
             let LocalInstr::Loop(first) = &body[last.at] else { return None };
             let via = both(last.via, via)?;
             let between: BTreeSet<LocalId> = body[last.at + 1..].iter().flat_map(LocalInstr::reads).collect();
             let independent = first.results.iter().all(|id| !between.contains(id));
-            Some((independent.then(|| join(first, &steps, &mut self.values))??, via))
+            Some((independent.then(|| join(first, steps, &mut self.values))??, via))
         });
-        let mut values = Vec::new();
-        let (mut steps, via) = match joined {
-            Some((joined, via)) => {
-                let first = self.loops.pop().expect("the loop that was joined");
-                body.remove(first.at);
-                values = first.values;
-                (joined, via)
-            }
-            None => (steps, via),
-        };
-        values.push(value);
-        let at = body.len();
+        let Some((joined, via)) = joined else { return false };
+        let first = self.loops.pop().expect("the loop that was joined");
+        body.remove(first.at);
+        let values = first.values.into_iter().chain([value]).collect();
+        self.place_loop(values, joined, via);
+        true
+    }
+
+    fn place_loop(&mut self, values: Vec<ValueId>, mut steps: LocalLoop, via: Option<Overlap>) {
+        let at = self.bodies.last().expect("a body is always being written").len();
         let overlap = self.overlap(&steps.counters, &steps.body, via);
         steps.overlap = overlap;
         self.loops.push(Looped { at, values, via, overlap });

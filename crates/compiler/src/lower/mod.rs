@@ -18,6 +18,7 @@ mod operation;
 mod overlap;
 mod peers;
 mod steps;
+mod summed;
 
 use crate::cost::Cost;
 use crate::dtype::DType;
@@ -82,6 +83,14 @@ pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lo
     Lowered { local, overlaps: overlaps.collect() }
 }
 
+/// How far a program was written, to go back to.
+struct Mark {
+    values: usize,
+    instrs: usize,
+    at_hand: Vec<usize>,
+    next_counter: StepId,
+}
+
 /// A summary of the parts of a value, as it was gathered.
 struct KeptSummary {
     /// What gives the summary of a part.
@@ -127,6 +136,23 @@ impl Lower<'_> {
 
     fn push(&mut self, instr: LocalInstr) {
         self.bodies.last_mut().expect("a body is always being written").push(instr);
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            values: self.values.len(),
+            instrs: self.bodies[0].len(),
+            at_hand: self.at_hand.values().map(Vec::len).collect(),
+            next_counter: self.next_counter,
+        }
+    }
+
+    /// Forgets what was written outside loops since the mark.
+    fn roll_back(&mut self, mark: Mark) {
+        self.values.truncate(mark.values);
+        self.bodies[0].truncate(mark.instrs);
+        self.at_hand.values_mut().zip(mark.at_hand).for_each(|(at_hand, len)| at_hand.truncate(len));
+        self.next_counter = mark.next_counter;
     }
 
     fn ty(&self, id: LocalId) -> &TensorType {

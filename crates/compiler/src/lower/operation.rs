@@ -7,7 +7,7 @@ use crate::id::Id;
 use crate::instr::{Arg, Compute, Kind, Path, TensorType};
 use crate::layout::{Layout, StepId};
 use crate::local::{LocalId, LocalInstr, LocalLoop};
-use crate::op::{Later, Op, Reduce, Space, Zip, completed_later, space};
+use crate::op::{Later, Op, Reduce, Space, Zip, completed_after_parts, completed_later, space};
 use crate::placement::Overlap;
 use crate::program::{Apply, Operand, ValueId};
 use crate::propagate::{OnPieces, OpPlan, Summarised, bias_layout, completed_in, stored, summarised, typed};
@@ -19,7 +19,7 @@ pub(super) struct Running<'a> {
     apply: &'a Apply,
     pub plan: &'a OpPlan,
     /// What runs on pieces: the operation without what is done later, and its operands.
-    op: Op,
+    pub op: Op,
     pub operands: &'a [Operand],
     pub space: Space,
     /// The layout of the space inside the loop; the plan's own where there is none.
@@ -60,8 +60,47 @@ impl Lower<'_> {
             return self.reshard(value, operand, &target, plan);
         }
         let whole = self.program.space(value, self.sizes).expect("an operation has a space");
+        let in_steps = self.summed_in_steps(apply, plan, &whole).map(|over| OpPlan { over, ..plan.clone() });
+        let summed = in_steps.and_then(|plan| {
+            let mark = self.mark();
+            let running = self.running(value, apply, &plan, &whole, InParts::OfSteps);
+            let summed = self.summed(&running);
+            if summed.is_none() {
+                self.roll_back(mark);
+            }
+            let because = self.result_reason(&running);
+            summed.map(|id| self.follow(id, &running.target, &because))
+        });
+        let in_parts = if summed.is_some() { InParts::OfSteps } else { InParts::OfDevices };
+        let mut running = self.running(value, apply, plan, &whole, in_parts);
+        let combined = match summed {
+            Some(id) => id,
+            None if running.counters.is_empty() => self.straight(&running),
+            None => {
+                self.walk_peers(&mut running);
+                self.in_loop(&running)
+            }
+        };
+        let completed = self.completed(&running, combined);
+        let because = self.result_reason(&running);
+        self.follow(completed, &target, &because)
+    }
+
+    /// An operation as it begins: its own steps, no peers.
+    fn running<'a>(
+        &mut self,
+        value: ValueId,
+        apply: &'a Apply,
+        plan: &'a OpPlan,
+        whole: &Space,
+        in_parts: InParts,
+    ) -> Running<'a> {
+        let target = self.placed.layout(value).clone();
         let natural = whole.result_layout(&plan.over).expect("a chosen way can be projected");
-        let later = completed_later(&apply.op, apply.operands.len(), &natural);
+        let later = match in_parts {
+            InParts::OfDevices => completed_later(&apply.op, apply.operands.len(), &natural),
+            InParts::OfSteps => completed_after_parts(&apply.op, apply.operands.len()),
+        };
         let all = &apply.operands[..];
         let (op, operands, goal) = match later {
             Later::Nothing => (apply.op.clone(), all, target.clone()),
@@ -77,7 +116,7 @@ impl Lower<'_> {
         let over = plan.over.at_step(&sizes, self.next_counter);
         let streams = plan.over.streams(&sizes);
         let counters = self.count(&streams);
-        let mut running = Running {
+        Running {
             value,
             apply,
             plan,
@@ -90,18 +129,17 @@ impl Lower<'_> {
             target: goal,
             natural,
             later,
-        };
-        if let Some(by) = if streams.is_empty() { None } else { self.by_peers(&running) } {
-            self.next_counter = self.counter_after(by.counters.iter().map(|(id, _)| *id));
-            running.over = by.over;
-            running.counters = by.counters;
-            running.passing =
-                (by.path == Path::PassedOn).then(|| by.operand.map_or(Passing::Sum, Passing::Operand));
         }
-        let combined = if streams.is_empty() { self.straight(&running) } else { self.in_loop(&running) };
-        let completed = self.completed(&running, combined);
-        let because = self.result_reason(&running);
-        self.follow(completed, &target, &because)
+    }
+
+    /// Goes through the pieces of peers one by one, if that is asked for and the steps line up with them.
+    fn walk_peers(&mut self, running: &mut Running<'_>) {
+        let Some(by) = self.by_peers(running) else { return };
+        self.next_counter = self.counter_after(by.counters.iter().map(|(id, _)| *id));
+        running.over = by.over;
+        running.counters = by.counters;
+        running.passing =
+            (by.path == Path::PassedOn).then(|| by.operand.map_or(Passing::Sum, Passing::Operand));
     }
 
     /// Without streams: operands, pieces, result.
@@ -186,7 +224,7 @@ impl Lower<'_> {
     }
 
     /// What can be done for an operand before the loop.
-    fn before_loop(&mut self, running: &Running<'_>, k: usize) -> Before {
+    pub(super) fn before_loop(&mut self, running: &Running<'_>, k: usize) -> Before {
         let operand = match running.operands[k] {
             Operand::Number(number) => return Before::Ready(self.number(running, number)),
             Operand::Value(operand) => operand,
@@ -227,7 +265,12 @@ impl Lower<'_> {
     }
 
     /// An operand's piece for the running step.
-    fn in_step_operand(&mut self, running: &Running<'_>, k: usize, before: Before) -> Arg<LocalId> {
+    pub(super) fn in_step_operand(
+        &mut self,
+        running: &Running<'_>,
+        k: usize,
+        before: Before,
+    ) -> Arg<LocalId> {
         let (mut at, stops, step) = match before {
             Before::Ready(arg) => return arg,
             Before::Source { source, stops, step } => (source, stops, step),
@@ -439,6 +482,15 @@ impl Lower<'_> {
     }
 }
 
+/// Of what the result of an operation may be put together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InParts {
+    /// Of those of devices, if axes cut what is combined.
+    OfDevices,
+    /// Of those of steps.
+    OfSteps,
+}
+
 /// What devices pass on to each other, step by step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
@@ -449,7 +501,7 @@ enum Passing {
 }
 
 /// An operand of a loop, as far as it is there before the loop.
-enum Before {
+pub(super) enum Before {
     /// The same at every step.
     Ready(Arg<LocalId>),
     /// Each step moves its piece from `source` over the stops to `step`.

@@ -30,8 +30,12 @@ pub enum Later<'a> {
 
 /// What is left of an operation on so many operands whose pieces give its result in the layout `natural`.
 pub fn completed_later<'a>(op: &'a Op, operands: usize, natural: &Layout) -> Later<'a> {
+    if natural.is_partial() { completed_after_parts(op, operands) } else { Later::Nothing }
+}
+
+/// What is left of an operation on so many operands until its parts are combined.
+pub fn completed_after_parts(op: &Op, operands: usize) -> Later<'_> {
     match op {
-        _ if !natural.is_partial() => Later::Nothing,
         Op::Linear if operands == 3 => Later::Bias { operand: 2 },
         Op::Reduce(Reduce::Mean, dims) => Later::Division { dims },
         _ => Later::Nothing,

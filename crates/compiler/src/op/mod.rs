@@ -28,7 +28,7 @@ pub(crate) use arguments::no_infix;
 pub use arguments::unknown_dtype;
 pub use atoms::{AtomSizes, atom_sizes};
 pub use held::cutting_axes;
-pub use later::{Later, completed_later};
+pub use later::{Later, completed_after_parts, completed_later};
 pub use partial::{Passes, number_passes, passes};
 pub(crate) use pattern::spaced;
 pub use pattern::{Group, Pattern};

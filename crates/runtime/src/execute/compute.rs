@@ -49,6 +49,9 @@ pub(super) fn run(
     let bytes = arenas.write(device.index(), kernel.result.region.clone());
     let out = Output { bytes, dtype: kernel.result.dtype };
     let Compute { op, space, .. } = &*kernel.compute;
+    if let Some(combine) = kernel.onto {
+        return kernels::compute_onto(combine, (op, space, &kernel.pieces), &operands, out, scratch);
+    }
     let Some(packed) = kernel.packed.as_ref().filter(|packed| packed.region.end <= arenas.bytes()) else {
         return kernels::compute(op, space, &kernel.pieces, &operands, out, scratch);
     };

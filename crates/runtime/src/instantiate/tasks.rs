@@ -113,6 +113,8 @@ pub struct Kernel {
     pub operands: Box<[Operand]>,
     /// Where the result goes.
     pub result: Piece,
+    /// How the result is combined with what steps before gave; none if it replaces what is there.
+    pub onto: Option<Combine>,
     /// The operand that is packed once for several turns, if there is one.
     pub packed: Option<Packed>,
 }

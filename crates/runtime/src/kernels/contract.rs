@@ -86,6 +86,41 @@ pub(super) fn with_packed<'a>(
     }
 }
 
+/// Adds the product of the operands to what is there, which is stored as sums are.
+pub(super) fn add_product<'a>(frame: &Frame<'a>, operands: &[Input<'a>], out: Output<'_>) {
+    with_real!(operands[0].dtype(), T => {
+        let Sink::<T>::Same(result) = Sink::new(out.bytes, out.dtype) else {
+            unreachable!("steps are combined in the wide type");
+        };
+        if !added_in_place(frame, operands, result) {
+            let mut product = frame.buffer(result.len());
+            multiply_all::<T>(frame, operands, None, &mut product);
+            result.iter_mut().zip(product.iter()).for_each(|(y, &x)| *y += x);
+        }
+    });
+}
+
+/// Adds a product of two operands right where the sum lies, if that is one product or a few.
+fn added_in_place<'a, T: Product>(frame: &Frame<'a>, operands: &[Input<'a>], result: &mut [T]) -> bool {
+    let [a, b] = operands else { return false };
+    let (a, b) = (Term::new(frame, 0, a), Term::new(frame, 1, b));
+    let (a_has, b_has) = (a.dims.clone(), b.dims.clone());
+    let a = a.only(frame, |dim| frame.result.has(dim) || b_has.has(dim));
+    let b = b.only(frame, |dim| frame.result.has(dim) || a_has.has(dim));
+    let roles = Roles::in_order_of(&a.dims, &b.dims, &frame.result);
+    if roles.k.is_empty() {
+        return false;
+    }
+    let plan = Plan::new(frame, &roles, [&a.dims, &b.dims, &frame.result]);
+    if plan.is_tiny() {
+        return false;
+    }
+    if plan.added.turns() > 0 {
+        plan.run(&a.data, &b.data, result, Onto::Result);
+    }
+    true
+}
+
 /// One factor of a product.
 struct Term<'a, T: Wide> {
     data: Data<'a, T>,
@@ -236,7 +271,7 @@ fn multiply<'a, T: Product>(
         return add_bias(frame, bias, c);
     }
     let mut plan = Plan::new(frame, &roles, [&a.dims, &b.dims, c_dims]);
-    if plan.calls_per_batch() > 1 && plan.multiplications_per_call() < TINY {
+    if plan.is_tiny() {
         let Roles { batch, m, n, k } = &roles;
         let join = |roles: [&Few<SpaceId>; 3]| frame.dense(roles.into_iter().flatten().copied());
         let (a, b) = (a.ordered(frame, join([batch, m, k])), b.ordered(frame, join([batch, k, n])));
@@ -358,6 +393,11 @@ impl Plan {
 
     fn multiplications_per_call(&self) -> usize {
         self.size.m * self.size.k * self.size.n
+    }
+
+    /// Whether it is better to bring the operands into another order first.
+    fn is_tiny(&self) -> bool {
+        self.calls_per_batch() > 1 && self.multiplications_per_call() < TINY
     }
 
     /// The products, the first of each sum onto `first`.

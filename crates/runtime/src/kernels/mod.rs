@@ -41,7 +41,7 @@ pub use scratch::Scratch;
 pub use walk::Pieces;
 
 use product::packed::Form;
-use shardweave_compiler::dtype::{DType, Number};
+use shardweave_compiler::dtype::{Combine, DType, Number};
 use shardweave_compiler::op::{Op, Space};
 use std::fmt;
 use walk::Frame;
@@ -133,6 +133,35 @@ pub fn compute_packed(
         Packed::There(bytes) => Form::There(bytemuck::cast_slice(bytes)),
     };
     contract::with_packed(&frame, operands, (fixed, form), out);
+}
+
+/// Runs one operation, and combines its result with what is there.
+///
+/// # Errors
+/// As [`compute`].
+///
+/// # Panics
+/// As [`compute`].
+pub fn compute_onto(
+    combine: Combine,
+    (op, space, pieces): (&Op, &Space, &Pieces),
+    operands: &[Input<'_>],
+    out: Output<'_>,
+    scratch: &Scratch,
+) -> Result<(), KernelError> {
+    let frame = Frame::new(space, pieces, scratch);
+    frame.check_lengths(op, operands, &out);
+    if let (Op::Linear | Op::Matmul | Op::Einsum(_), Combine::Sum) = (op, combine)
+        && out.dtype == out.dtype.wide()
+    {
+        contract::add_product(&frame, operands, out);
+        return Ok(());
+    }
+    let Output { bytes, dtype } = out;
+    let mut part = scratch.buffer::<u8>(bytes.len());
+    compute(op, space, pieces, operands, Output { bytes: &mut part, dtype }, scratch)?;
+    self::combine(combine, dtype, bytes, &part);
+    Ok(())
 }
 
 /// What goes wrong while computing: something that only the data shows.

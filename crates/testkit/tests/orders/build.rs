@@ -222,7 +222,11 @@ impl Build<'_> {
             let part = compute.over.piece_at_step(&sizes, DeviceId::new(device), self.at.steps());
             let Some(part) = part else { continue };
             let mut pieces = Vec::new();
-            for &id in &operands {
+            // What is combined with what steps before gave reads that as well.
+            let begun = compute.combined_steps().filter(|(steps, _)| {
+                steps.iter().any(|id| self.at.steps().get(id.index()).is_some_and(|&step| step > 0))
+            });
+            for id in operands.iter().copied().chain(begun.map(|_| compute.result)) {
                 pieces.extend(self.piece(id, device, &self.at)?);
             }
             let what = digest((compute.to_string(), format!("{part:?}"), device));

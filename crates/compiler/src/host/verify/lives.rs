@@ -14,7 +14,7 @@ use crate::host::{Action, At, Buffer, BufferId, Enqueued, HostProgram, Role, Str
 use crate::id::{Id, Table};
 use crate::instr::verify::{added_axes, axes_of_own_steps, groups_meet};
 use crate::instr::{Compute, Fault, Move, TensorType};
-use crate::layout::{Factor, IndexSet, Layout, Peer, Region, Whose, box_intersection, is_empty_box};
+use crate::layout::{Factor, IndexSet, Layout, Peer, Region, StepId, Whose, box_intersection, is_empty_box};
 use crate::mesh::{AxisId, DeviceId};
 use std::ops::Range;
 
@@ -237,7 +237,11 @@ impl<'a> Lives<'a> {
             let Some(elements) = self.whom.held(ty, at) else { continue };
             let written = if kind == Use::Write { elements.clone() } else { Vec::new() };
             // What is done to a view is done to the buffer in which it lies.
-            self.access(self.program.home(id), Access { kind, stamp, action, elements }, written, at)?;
+            let home = self.program.home(id);
+            if kind == Use::Write && goes_on(compute, at) {
+                self.must_be_written(home, &elements, None, at)?;
+            }
+            self.access(home, Access { kind, stamp, action, elements }, written, at)?;
         }
         Ok(())
     }
@@ -415,6 +419,12 @@ impl<'a> Lives<'a> {
         let [a, b] = [a, b].map(|id| self.program.buffers[id].ty.layout.mesh());
         a.devices().find(|&device| b.place_of(device).is_some())
     }
+}
+
+/// Whether a computation combines what it gives with what steps before this one gave.
+fn goes_on(compute: &Compute<BufferId>, at: &At) -> bool {
+    let later = |step: &StepId| at.ranges().get(step.index()).is_some_and(|range| range.start > 0);
+    compute.combined_steps().is_some_and(|(steps, _)| steps.iter().any(later))
 }
 
 /// The axes along which one part of several comes a step, if this is not the first.

@@ -8,7 +8,7 @@ use crate::id::Id;
 use crate::instr::{Arg, Compute, Fault, TensorType};
 use crate::layout::{Cuts, Factor, Partial};
 use crate::mesh::Mesh;
-use crate::op::{DimUse, Op, Passes, Space, SpaceDim, SpaceId, passes};
+use crate::op::{DimUse, Later, Op, Passes, Space, SpaceDim, SpaceId, completed_after_parts, passes};
 use crate::program::{CallType, OperandType, infer};
 
 /// Checks a computation inside loops; `operands` are the types of what it works on (none for a
@@ -23,6 +23,7 @@ pub(crate) fn check_compute<V>(
     check_space(compute, operands, result)?;
     check_layout(&compute.over, compute.space.dims.len(), counters)?;
     check_uses(compute)?;
+    check_steps(compute, result)?;
     let over = Over { space: &compute.space, layout: &compute.over, counters };
     for (at, operand) in operands.iter().enumerate() {
         if let Some(ty) = operand {
@@ -88,14 +89,30 @@ fn check_windows(op: &Op, space: &Space) -> Result<(), Fault> {
     }
 }
 
-/// What an operation needs whole is not cut; what it combines, or takes a window of, is not divided into
-/// steps.
+/// What each step gives can be combined with what the others give.
+fn check_steps<V>(compute: &Compute<V>, result: &TensorType) -> Result<(), Fault> {
+    let combined = compute.space.dims.values().zip(compute.over.cuts());
+    let mut in_steps = combined.filter(|(dim, cuts)| {
+        matches!(dim.usage, DimUse::Combined(_)) && cuts.iter().any(|factor| factor.step().is_some())
+    });
+    let Some((dim, _)) = in_steps.next() else { return Ok(()) };
+    let whole = completed_after_parts(&compute.op, compute.operands.len()) == Later::Nothing;
+    if !whole || compute.combined_steps().is_none() {
+        return Err(Fault::new(format!("the combined dim `{}` is divided into steps", dim.name)));
+    }
+    if result.dtype != result.dtype.wide() {
+        return Err(Fault::new(format!("steps are combined in {}, which rounds every time", result.dtype)));
+    }
+    Ok(())
+}
+
+/// What an operation needs whole is not cut; what it takes a window of is not divided into steps.
 fn check_uses<V>(compute: &Compute<V>) -> Result<(), Fault> {
     for (id, dim) in compute.space.dims.iter() {
         let cuts = compute.over.plain_cuts(id.index(), dim.size);
         match dim.usage {
             DimUse::Kept => {}
-            DimUse::Combined(_) | DimUse::InParts if cuts.iter().any(|f| f.step().is_some()) => {
+            DimUse::InParts if cuts.iter().any(|f| f.step().is_some()) => {
                 return Err(Fault::new(format!("the combined dim `{}` is divided into steps", dim.name)));
             }
             DimUse::Combined(_) | DimUse::InParts => {}
