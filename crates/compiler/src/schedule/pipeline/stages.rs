@@ -4,8 +4,8 @@
 //! their order, the later one is in a later stage, or in the same stage and on the same stream; so each
 //! stream runs what is enqueued on it without ever waiting for something enqueued after it. A buffer has
 //! a slot for each stage from its first use to its last: with two, a step is fetched while the one before
-//! it is computed with, and no further ahead. Where every second or third step is the own piece's, which
-//! nobody sends, it has one more, so that what is sent meanwhile is the next step that needs it.
+//! it is computed with, and no further ahead. Where every second step is the own piece's, which nobody
+//! sends, it has one more, so that what is sent meanwhile is the next step that needs it.
 //!
 //! All communication has one stream, so the members of every group meet in one order.
 
@@ -162,7 +162,7 @@ fn lives(
             }
         };
         let crossing = (end.stage - actors[first].stage) as u64 + 1;
-        let beside_own = crossing > 1 && own_among(id).is_some_and(|steps| steps <= crossing + 1);
+        let beside_own = crossing > 1 && own_among(id).is_some_and(|steps| steps <= crossing);
         // The stream that communicates waits for the step that it frees: a later one, if there is one more.
         end.stage += usize::from(beside_own && end.after.is_none());
         Some((id, Life { first, end, slots: crossing + u64::from(beside_own) }))
