@@ -102,7 +102,7 @@ fn assert_refused(extension: &str, mutations: &[Mutation], verify: impl Fn(&str)
 fn broken_host_programs_are_refused() {
     let mutations: &[Mutation] = &[
         // pipelined.host: events
-        ("pipelined", "    s0: wait e0\n", "", "b3 may be used before it is allocated on s1"),
+        ("pipelined", "    s0: wait e0\n", "", "b4 may be used before it is allocated on s0"),
         ("pipelined", "    s1: wait e1 back 1\n", "", "whose free on s0 may come later"),
         ("pipelined", "wait e1 back 1", "wait e1 back 2", "whose free on s0 may come later"),
         ("pipelined", "wait e1 back 1", "wait e1", "s1 waits for e1, but nothing"),
@@ -178,6 +178,15 @@ fn broken_host_programs_are_refused() {
             "b5 is",
         ),
         ("travelling", " passed on", "", "a part is combined with"),
+        // summed.host: steps that are added up
+        ("summed", "i0 < 4", "i0 < 3", "the steps do not combine all of dim `k`"),
+        ("summed", "    s0: wait e3\n", "", "b2 may be used before it is allocated on s1"),
+        (
+            "summed",
+            "    s0: b3 <- linear(b2, b4)",
+            "    s0: b3 <- linear(b2, b4) over k/step(4, i0), n/tp on line\n    s1: b3 <- linear(b2, b4)",
+            "b4 may be used before it is allocated on s0",
+        ),
         // lives
         ("pipelined", "  s0: alloc b2\n", "", "b2 is used before it is allocated"),
         ("pipelined", "  s0: alloc b2\n", "  s0: alloc b2\n  s0: alloc b2\n", "b2 is allocated twice"),
@@ -250,7 +259,7 @@ fn broken_host_programs_are_refused() {
             "s0: b4 <- add(b2, b6)",
             "operand 2 does not hold what the operation works on along `t`",
         ),
-        ("two_groups", "  s0: wait e0\n", "", "b3 may be used before it is allocated on s1"),
+        ("two_groups", "  s0: wait e0\n", "", "b4 may be used before it is allocated on s0"),
         ("two_groups", "  s1: record e0\n  s1: alloc b6\n", "  s1: alloc b6\n", "s0 waits for e0"),
         (
             "two_groups",
@@ -359,7 +368,7 @@ fn broken_host_programs_are_refused() {
             "i0 runs 4 steps over 2 blocks",
         ),
         // views.host: what lies in another buffer
-        ("views", "  s1: wait e0\n", "", "b2 may be used before it is allocated on s0"),
+        ("views", "  s1: wait e0\n", "", "b2 may be used before it is allocated on s1"),
         ("views", "  s0: alloc b2\n", "", "b2"),
         ("views", "s0: alloc b2\n", "s0: alloc b2\n  s0: alloc b6\n", "which only computations may use"),
         ("views", "s1: b5 <- gelu(b6) over h/tp on line", "s1: b5 <- copy b6", "only computations may use"),
@@ -461,6 +470,16 @@ fn broken_local_programs_are_refused() {
             "%8 t: f32[s=8, h=6] at s/step(4, i0) on line = copy %4",
             "expected",
         ),
+        // sums over steps
+        ("summed", "i0 < 4", "i0 < 3", "the steps do not combine all of dim `k`"),
+        ("summed", "i0 < 4", "i0 < 4, i1 < 2", "every step of i1 combines the same again"),
+        (
+            "summed",
+            "    %3 <- linear(%2, %4)",
+            "    %5 y: f32[m=6, n=4] at n/tp on line = linear(%2, %4)",
+            "no result of a loop around",
+        ),
+        ("summed", "result %3 y: f32[m=6, n=4]", "result %3 y: f64[m=6, n=4]", "f32"),
         // layouts
         (
             "mlp",

@@ -6,7 +6,7 @@ use crate::diagnostic::Span;
 use crate::dtype::{DType, Number};
 use crate::id::Id;
 use crate::instr::{Arg, Compute, Fault, TensorType};
-use crate::layout::{Cuts, Factor, Partial};
+use crate::layout::{Cuts, Factor, IndexSet, Partial, Peer, StepId};
 use crate::mesh::Mesh;
 use crate::op::{DimUse, Later, Op, Passes, Space, SpaceDim, SpaceId, completed_after_parts, passes};
 use crate::program::{CallType, OperandType, infer};
@@ -23,7 +23,7 @@ pub(crate) fn check_compute<V>(
     check_space(compute, operands, result)?;
     check_layout(&compute.over, compute.space.dims.len(), counters)?;
     check_uses(compute)?;
-    check_steps(compute, result)?;
+    check_steps(compute, result, counters)?;
     let over = Over { space: &compute.space, layout: &compute.over, counters };
     for (at, operand) in operands.iter().enumerate() {
         if let Some(ty) = operand {
@@ -89,8 +89,8 @@ fn check_windows(op: &Op, space: &Space) -> Result<(), Fault> {
     }
 }
 
-/// What each step gives can be combined with what the others give.
-fn check_steps<V>(compute: &Compute<V>, result: &TensorType) -> Result<(), Fault> {
+/// What each step gives can be combined with what the others give, and all of them give each index once.
+fn check_steps<V>(compute: &Compute<V>, result: &TensorType, counters: &Counters) -> Result<(), Fault> {
     let combined = compute.space.dims.values().zip(compute.over.cuts());
     let mut in_steps = combined.filter(|(dim, cuts)| {
         matches!(dim.usage, DimUse::Combined(_)) && cuts.iter().any(|factor| factor.step().is_some())
@@ -102,6 +102,22 @@ fn check_steps<V>(compute: &Compute<V>, result: &TensorType) -> Result<(), Fault
     }
     if result.dtype != result.dtype.wide() {
         return Err(Fault::new(format!("steps are combined in {}, which rounds every time", result.dtype)));
+    }
+    let followed = |id: StepId| compute.over.cuts().iter().flatten().any(|f| f.step() == Some(id));
+    if let Some((id, _)) = counters.iter().find(|(id, _)| !followed(*id)) {
+        return Err(Fault::new(format!("every step of {id} combines the same again")));
+    }
+    let sizes: Vec<u64> = compute.space.dims.values().map(|dim| dim.size).collect();
+    let mut ranges = vec![0..1; counters.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0)];
+    counters.iter().for_each(|&(id, steps)| ranges[id.index()] = 0..steps);
+    let reached = compute.over.reach(&sizes, &ranges);
+    let around = |peer: &Peer| counters.contains(&(peer.step, compute.over.mesh().size(peer.axis)));
+    for ((dim, cuts), reached) in compute.space.dims.values().zip(compute.over.cuts()).zip(reached) {
+        let combined = matches!(dim.usage, DimUse::Combined(_));
+        let peers = cuts.iter().all(|factor| !matches!(factor, Factor::Peer(peer) if !around(peer)));
+        if combined && !(peers && reached == IndexSet::range(0, dim.size)) {
+            return Err(Fault::new(format!("the steps do not combine all of dim `{}`", dim.name)));
+        }
     }
     Ok(())
 }
