@@ -102,7 +102,7 @@ fn assert_refused(extension: &str, mutations: &[Mutation], verify: impl Fn(&str)
 fn broken_host_programs_are_refused() {
     let mutations: &[Mutation] = &[
         // pipelined.host: events
-        ("pipelined", "    s0: wait e0\n", "", "b4 may be used before it is allocated on s0"),
+        ("pipelined", "    s0: wait e0\n", "", "b3 may be used before it is allocated on s1"),
         ("pipelined", "    s1: wait e1 back 1\n", "", "whose free on s0 may come later"),
         ("pipelined", "wait e1 back 1", "wait e1 back 2", "whose free on s0 may come later"),
         ("pipelined", "wait e1 back 1", "wait e1", "s1 waits for e1, but nothing"),
@@ -144,7 +144,7 @@ fn broken_host_programs_are_refused() {
             "b3 may be freed while `s0: b4 <- linear(b3, b1)",
         ),
         // travelling.host: a sum that is not done
-        ("travelling", "i0 < 2, i1 < 3", "i0 < 2, i1 < 2", "does not travel through all devices"),
+        ("travelling", "i0 < 2, i1 < 3", "i0 < 2, i1 < 2", "not all around an axis of 3"),
         ("travelling", "i0 < 2, i1 < 3", "i1 < 3, i0 < 2", "does not travel through all devices"),
         (
             "travelling",
@@ -259,7 +259,7 @@ fn broken_host_programs_are_refused() {
             "s0: b4 <- add(b2, b6)",
             "operand 2 does not hold what the operation works on along `t`",
         ),
-        ("two_groups", "  s0: wait e0\n", "", "b4 may be used before it is allocated on s0"),
+        ("two_groups", "  s0: wait e0\n", "", "b3 may be used before it is allocated on s1"),
         ("two_groups", "  s1: record e0\n  s1: alloc b6\n", "  s1: alloc b6\n", "s0 waits for e0"),
         (
             "two_groups",
@@ -368,7 +368,7 @@ fn broken_host_programs_are_refused() {
             "i0 runs 4 steps over 2 blocks",
         ),
         // views.host: what lies in another buffer
-        ("views", "  s1: wait e0\n", "", "b2 may be used before it is allocated on s1"),
+        ("views", "  s1: wait e0\n", "", "b2 may be used before it is allocated on s0"),
         ("views", "  s0: alloc b2\n", "", "b2"),
         ("views", "s0: alloc b2\n", "s0: alloc b2\n  s0: alloc b6\n", "which only computations may use"),
         ("views", "s1: b5 <- gelu(b6) over h/tp on line", "s1: b5 <- copy b6", "only computations may use"),

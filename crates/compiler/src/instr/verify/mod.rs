@@ -106,7 +106,7 @@ pub(crate) fn check_layout(layout: &Layout, ndim: usize, counters: &Counters) ->
 
 /// A peer is picked by the counter of a loop around, from as many as the axis is long.
 fn check_peer(layout: &Layout, peer: &Peer, counters: &Counters) -> Result<(), Fault> {
-    let Peer { axis, sizes, step, .. } = peer;
+    let Peer { axis, sizes, step, whose } = peer;
     let places = layout.mesh().size(*axis);
     if let Some(sizes) = sizes {
         let last = |cuts: &Cuts| cuts.last() == Some(&Factor::Peer(peer.clone()));
@@ -121,6 +121,10 @@ fn check_peer(layout: &Layout, peer: &Peer, counters: &Counters) -> Result<(), F
         None => Err(Fault::new(format!("{step} is not the counter of a loop around it"))),
         Some((_, steps)) if *steps > places => {
             Err(Fault::new(format!("{step} runs {steps} steps over an axis of {places}")))
+        }
+        // Each device begins elsewhere: only who goes all the way around has been everywhere.
+        Some((_, steps)) if whose.lead().is_some() && *steps < places => {
+            Err(Fault::new(format!("{step} runs {steps} steps, not all around an axis of {places}")))
         }
         Some(_) => Ok(()),
     }
