@@ -95,7 +95,8 @@ fn nothing_is_computed_with_before_it_is_there() {
     }
 }
 
-/// One thread for each device plays how its streams overlap: while a step is computed, the next is under way.
+/// One thread for each device plays how its streams overlap: the next step is under way without waiting for
+/// the one at hand to be computed with.
 #[test]
 fn steps_overlap_in_one_lane_as_in_two() {
     let link = Link { latency_us: 900.0, bytes_per_us: 10.0 };
@@ -103,15 +104,20 @@ fn steps_overlap_in_one_lane_as_in_two() {
         let options = SessionOptions { streams, cores, ..options(link) };
         let mut session = session(2, "x: m/stream(4)/tp\nw: n/tp\ny: m/stream(4), n/tp", options);
         session.run(&inputs(16, 6, 12)).unwrap();
+        let of = |doing| [0, 1].map(|device| did(&session, device, doing));
+        let (products, under_way) = (of(Doing::Compute), of(Doing::Link));
+        let last_end =
+            |of: &[Vec<&Event>; 2], step: usize| of.each_ref().map(|own| own[step].end).into_iter().max();
         for device in 0..2 {
-            let products = did(&session, device, Doing::Compute);
-            let under_way = did(&session, device, Doing::Link);
-            assert_eq!((products.len(), under_way.len()), (4, 4));
-            for (product, next) in products.iter().zip(&under_way[1..]) {
-                assert!(next.start < product.end, "{cores} {streams:?}: {product:?} before {next:?}");
-            }
-            for (product, own) in products.iter().zip(&under_way) {
+            assert_eq!((products[device].len(), under_way[device].len()), (4, 4));
+            for step in 0..4 {
+                let (own, product) = (under_way[device][step], products[device][step]);
                 assert!(own.end <= product.start, "{cores} {streams:?}: {own:?} before {product:?}");
+                // A step waits for the one before it on the link, and for the slot of the step before that.
+                let arrived = step.checked_sub(1).and_then(|before| last_end(&under_way, before));
+                let free = step.checked_sub(2).and_then(|before| last_end(&products, before));
+                let may_start = arrived.max(free).unwrap_or_default();
+                assert!(own.start <= may_start, "{cores} {streams:?}: {own:?} from {may_start:?} on");
             }
         }
         let apart = session.recording().events.iter().any(|event| event.stream.is_some());
