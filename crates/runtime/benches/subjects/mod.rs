@@ -27,9 +27,17 @@ impl Subject {
     /// # Panics
     /// If the text is wrong: then the benchmark is.
     pub fn ready(&self, sizes: &Sizes) -> Session {
+        self.ready_on(2, sizes, SessionOptions { cores: 2, ..SessionOptions::default() })
+    }
+
+    /// The same on so many devices.
+    ///
+    /// # Panics
+    /// If the text is wrong: then the benchmark is.
+    pub fn ready_on(&self, devices: u64, sizes: &Sizes, options: SessionOptions) -> Session {
         let Subject { program, placement, .. } = self;
         let text = format!(
-            "mesh line {{ tp = 2 }}\nmesh back {{ tp = 2 }} devices [1, 0]\n\
+            "mesh line {{ tp = {devices} }}\nmesh back {{ tp = 2 }} devices [1, 0]\n\
              program p {{\n{program}\n}}\nplacement q for p on line {{\n{placement}\n}}\n"
         );
         let (file, found) = parse_file(&text, &[]);
@@ -46,8 +54,7 @@ impl Subject {
         for (id, value) in program.values().iter().filter(|(id, _)| program.is_input(*id)) {
             inputs.insert(&*value.name, Arc::new(RandomArray::for_input(7, &program, &bound, id)));
         }
-        let mut session =
-            Session::new(program, Some(placement), SessionOptions { cores: 2, ..SessionOptions::default() });
+        let mut session = Session::new(program, Some(placement), options);
         session.bind(&inputs).and_then(|()| session.execute()).unwrap_or_else(|error| panic!("{error}"));
         session
     }
