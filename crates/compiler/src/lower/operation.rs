@@ -37,12 +37,6 @@ pub(super) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// The counter after those of the loop.
-    pub fn next_counter(&self) -> StepId {
-        let last = self.counters.iter().map(|(id, _)| id.index() + 1).max();
-        StepId::new(last.unwrap_or(0))
-    }
-
     /// How many steps the streams make.
     pub fn steps(&self) -> u64 {
         let sizes: Vec<u64> = self.space.dims.values().map(|dim| dim.size).collect();
@@ -455,9 +449,13 @@ impl Lower<'_> {
             TensorType { layout: target.clone(), ..self.ty(source).clone() },
         );
         let counters = self.count(&streams);
+        let by =
+            self.moved_by_peers((&self.ty(source).layout, self.ty(result)), (&step, &counters), plan.way());
+        let (step, counters, path) = by.unwrap_or((step, counters, Path::Direct));
+        self.next_counter = self.counter_after(counters.iter().map(|(id, _)| *id));
         self.bodies.push(Vec::new());
-        let stops = stops.iter().chain([&step]);
-        let at = stops.fold(source, |at, layout| self.moved(at, layout, because));
+        let at = stops.iter().fold(source, |at, layout| self.moved(at, layout, because));
+        let at = self.moved_along(path, at, &step, because);
         self.move_into(at, result, because);
         let body = self.bodies.pop().expect("the loop's body was pushed above");
         let steps = target.step_count(&sizes);

@@ -29,14 +29,15 @@
 use super::Lower;
 use super::operation::Running;
 use crate::id::Id;
-use crate::instr::{Kind, MOST_PIPELINED, Path};
+use crate::instr::{Kind, MOST_PIPELINED, Path, TensorType};
 use crate::layout::{Cuts, Factor, Layout, Peer, StepId, Steps, Whose};
 use crate::local::LocalId;
-use crate::mesh::{AxisId, Mesh};
-use crate::op::{DimUse, SpaceId};
+use crate::mesh::AxisId;
+use crate::op::DimUse;
 use crate::placement::Overlap;
 use crate::program::Operand;
 use crate::reshard::route;
+use crate::transfer::Traffic;
 
 /// How an operation runs piece by piece.
 pub(super) struct ByPeers {
@@ -85,38 +86,44 @@ impl Lower<'_> {
             Overlap::Collective | Overlap::None => return None,
         };
         let sizes: Vec<u64> = running.space.dims.values().map(|dim| dim.size).collect();
-        let mut refined = Refined {
-            mesh: running.over.mesh(),
-            whose,
-            cuts: running.over.cuts().to_vec(),
-            counters: running.counters.clone(),
-            peers: Vec::new(),
-            next: running.next_counter(),
-        };
-        for (dim, (own, needed)) in cut.cuts().iter().zip(whole.cuts()).enumerate() {
-            let kept = |axis: &AxisId| needed.iter().any(|factor| factor.axis() == Some(*axis));
-            if own.iter().filter_map(Factor::axis).all(|axis| kept(&axis)) {
-                continue;
-            }
+        let refined = Refined::new(&running.over, &running.counters, whose);
+        let (over, counters) = refined.through(&cut, &whole, |dim| {
             let [of] = groups[dim][..] else { return None };
             // Steps of what is summed or looked through would each give a part of every element.
-            let kept = running.space.dims[of].usage == DimUse::Kept;
-            if !kept || running.space.has_windows(of) {
-                return None;
-            }
-            refined.dim(of, own, sizes[of.index()])?;
-        }
-        let over = Layout::new(running.over.mesh().clone(), refined.cuts, running.over.partial().to_vec())?;
-        let mut counters = refined.counters;
-        counters.extend(refined.peers);
-        let turns = counters.iter().fold(1, |turns: u64, (_, count)| turns.saturating_mul(*count));
-        if turns > MOST_PIPELINED {
-            return None;
-        }
+            let kept = running.space.dims[of].usage == DimUse::Kept && !running.space.has_windows(of);
+            kept.then(|| (of.index(), sizes[of.index()]))
+        })?;
         let operands =
             (0..running.operands.len()).all(|k| running.space.operand_layout(&over, k, &[]).is_some());
         let projected = operands && running.space.result_layout(&over).is_some();
         projected.then_some(ByPeers { over, counters, operand, path })
+    }
+
+    /// The steps of a value that is moved piece by piece out of a source, if that is asked for and they line
+    /// up with the pieces: its layout in one step, the counters, and from whom the pieces come.
+    pub(super) fn moved_by_peers(
+        &self,
+        (source, target): (&Layout, &TensorType),
+        (step, counters): (&Layout, &[(StepId, u64)]),
+        way: Option<Overlap>,
+    ) -> Option<(Layout, Vec<(StepId, u64)>, Path)> {
+        let (whose, path) = match way? {
+            Overlap::Broadcast => (Whose::Owner, Path::Direct),
+            Overlap::Direct => (Whose::Ahead, Path::Direct),
+            Overlap::Ring => (Whose::Ahead, Path::PassedOn),
+            Overlap::Collective | Overlap::None => return None,
+        };
+        let sizes = target.sizes();
+        let gathers = Traffic::of(&TensorType { layout: source.clone(), ..target.clone() }, target).kind;
+        if gathers != Kind::AllGather || !source.mesh().same_grid(target.layout.mesh()) {
+            return None;
+        }
+        let refined = Refined::new(step, counters, whose);
+        // What follows goes along with the steps, not with pieces of another dim.
+        let in_steps = |dim: usize| target.layout.cuts()[dim].iter().any(Factor::is_stream);
+        let of = |dim: usize| in_steps(dim).then(|| (dim, sizes[dim]));
+        let (step, counters) = refined.through(source, &target.layout, of)?;
+        Some((step, counters, path))
     }
 
     /// Where an operand is, if each step of the loop would gather its rows.
@@ -145,9 +152,9 @@ impl Lower<'_> {
     }
 }
 
-/// The cuts of a space while pieces of peers are put in.
+/// The steps of a loop while pieces of peers are put in.
 struct Refined<'a> {
-    mesh: &'a Mesh,
+    over: &'a Layout,
     whose: Whose,
     cuts: Vec<Cuts>,
     counters: Vec<(StepId, u64)>,
@@ -155,9 +162,45 @@ struct Refined<'a> {
     next: StepId,
 }
 
-impl Refined<'_> {
+impl<'a> Refined<'a> {
+    /// The cuts and counters of steps that are not refined yet.
+    fn new(over: &'a Layout, counters: &[(StepId, u64)], whose: Whose) -> Refined<'a> {
+        let next = counters.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0);
+        Refined {
+            over,
+            whose,
+            cuts: over.cuts().to_vec(),
+            counters: counters.to_vec(),
+            peers: Vec::new(),
+            next: StepId::new(next),
+        }
+    }
+
+    /// Goes through the pieces of all dims that `cut` cuts and `whole` does not; `of` says which dim of the
+    /// steps that is, and how long. Gives the steps and their counters, `None` if they do not line up, or
+    /// are too many to overlap.
+    fn through(
+        mut self,
+        cut: &Layout,
+        whole: &Layout,
+        of: impl Fn(usize) -> Option<(usize, u64)>,
+    ) -> Option<(Layout, Vec<(StepId, u64)>)> {
+        for (dim, (own, needed)) in cut.cuts().iter().zip(whole.cuts()).enumerate() {
+            let kept = |axis: &AxisId| needed.iter().any(|factor| factor.axis() == Some(*axis));
+            if own.iter().filter_map(Factor::axis).any(|axis| !kept(&axis)) {
+                let (of, size) = of(dim)?;
+                self.dim(of, own, size)?;
+            }
+        }
+        let Refined { over, cuts, mut counters, peers, .. } = self;
+        counters.extend(peers);
+        let turns = counters.iter().fold(1, |turns: u64, (_, count)| turns.saturating_mul(*count));
+        let over = Layout::new(over.mesh().clone(), cuts, over.partial().to_vec())?;
+        (turns <= MOST_PIPELINED).then_some((over, counters))
+    }
+
     /// The cuts of a dim whose operand is cut as `own`; `None` if they do not line up.
-    fn dim(&mut self, dim: SpaceId, own: &Cuts, size: u64) -> Option<()> {
+    fn dim(&mut self, dim: usize, own: &Cuts, size: u64) -> Option<()> {
         let stays = |factor: &Factor| matches!(factor, Factor::Local(_) | Factor::Stream(_));
         let first = own.iter().position(|factor| factor.axis().is_some())?;
         let end = own.iter().rposition(|factor| factor.axis().is_some())? + 1;
@@ -167,19 +210,19 @@ impl Refined<'_> {
         if axes.iter().any(stays) || axes.iter().rev().skip(1).any(given) {
             return None;
         }
-        let steps = self.cuts[dim.index()].clone();
+        let steps = self.cuts[dim].clone();
         if steps.len() == before.len() && steps.iter().zip(before).all(|(s, b)| is_step_of(s, b, size)) {
             // Each step of the stream is cut over the axes.
             for axis in axes {
                 let step = self.fresh();
                 let peer = self.peer(axis, step)?;
-                self.cuts[dim.index()].push(peer);
+                self.cuts[dim].push(peer);
             }
             return Some(());
         }
         match (&steps[..], before, axes) {
             (&[Factor::Step(blocks, step)], [], [Factor::Axis(axis)]) => {
-                let places = self.mesh.size(*axis);
+                let places = self.over.mesh().size(*axis);
                 let (piece, block) = (size.div_ceil(places), size.div_ceil(blocks));
                 let lines_up = blocks % places == 0 && block > 0 && piece == block * (blocks / places);
                 if !lines_up {
@@ -188,11 +231,11 @@ impl Refined<'_> {
                 // The counter of the stream goes over the pieces; what divides them has its own.
                 self.counters.retain(|(id, _)| *id != step);
                 let peer = self.peer(&axes[0], step)?;
-                self.cuts[dim.index()] = vec![peer];
+                self.cuts[dim] = vec![peer];
                 if blocks > places {
                     let inner = self.fresh();
                     self.counters.push((inner, blocks / places));
-                    self.cuts[dim.index()].push(Factor::Step(blocks / places, inner));
+                    self.cuts[dim].push(Factor::Step(blocks / places, inner));
                 }
                 Some(())
             }
@@ -207,7 +250,7 @@ impl Refined<'_> {
             Factor::Sizes(axis, sizes) => (*axis, Some(sizes.clone())),
             _ => return None,
         };
-        self.peers.push((step, self.mesh.size(axis)));
+        self.peers.push((step, self.over.mesh().size(axis)));
         Some(Factor::Peer(Peer { axis, sizes, whose: self.whose, step }))
     }
 
