@@ -451,7 +451,10 @@ impl Lower<'_> {
         let counters = self.count(&streams);
         let by =
             self.moved_by_peers((&self.ty(source).layout, self.ty(result)), (&step, &counters), plan.way());
-        let (step, counters, path) = by.unwrap_or((step, counters, Path::Direct));
+        let (step, counters, path) = match by {
+            Some(by) => (by.over, by.counters, by.path),
+            None => (step, counters, Path::Direct),
+        };
         self.next_counter = self.counter_after(counters.iter().map(|(id, _)| *id));
         self.bodies.push(Vec::new());
         let at = stops.iter().fold(source, |at, layout| self.moved(at, layout, because));

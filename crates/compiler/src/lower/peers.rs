@@ -39,9 +39,9 @@ use crate::program::Operand;
 use crate::reshard::route;
 use crate::transfer::Traffic;
 
-/// How an operation runs piece by piece.
+/// How an operation runs, or a value is moved, piece by piece.
 pub(super) struct ByPeers {
-    /// The layout of the space in one step.
+    /// The layout of the space, or of the value, in one step.
     pub over: Layout,
     /// The counters; those of peers come last, so that what a step had is passed on in the next.
     pub counters: Vec<(StepId, u64)>,
@@ -100,13 +100,13 @@ impl Lower<'_> {
     }
 
     /// The steps of a value that is moved piece by piece out of a source, if that is asked for and they line
-    /// up with the pieces: its layout in one step, the counters, and from whom the pieces come.
+    /// up with the pieces.
     pub(super) fn moved_by_peers(
         &self,
         (source, target): (&Layout, &TensorType),
         (step, counters): (&Layout, &[(StepId, u64)]),
         way: Option<Overlap>,
-    ) -> Option<(Layout, Vec<(StepId, u64)>, Path)> {
+    ) -> Option<ByPeers> {
         let (whose, path) = match way? {
             Overlap::Broadcast => (Whose::Owner, Path::Direct),
             Overlap::Direct => (Whose::Ahead, Path::Direct),
@@ -123,7 +123,7 @@ impl Lower<'_> {
         let in_steps = |dim: usize| target.layout.cuts()[dim].iter().any(Factor::is_stream);
         let of = |dim: usize| in_steps(dim).then(|| (dim, sizes[dim]));
         let (step, counters) = refined.through(source, &target.layout, of)?;
-        Some((step, counters, path))
+        Some(ByPeers { over: step, counters, operand: None, path })
     }
 
     /// Where an operand is, if each step of the loop would gather its rows.
