@@ -130,8 +130,16 @@ impl Factor {
     /// The mesh axis whose coordinate decides which piece a device holds.
     pub fn decided_by(&self) -> Option<AxisId> {
         match self {
-            Factor::Peer(Peer { axis, whose, .. }) => whose.lead().map(|_| *axis),
+            Factor::Peer(_) => self.ahead(),
             other => other.axis(),
+        }
+    }
+
+    /// The mesh axis along which devices pick pieces of each other, each another one.
+    pub fn ahead(&self) -> Option<AxisId> {
+        match self {
+            Factor::Peer(peer) => peer.whose.lead().map(|_| peer.axis),
+            _ => None,
         }
     }
 

@@ -100,9 +100,12 @@ fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, Local
     }
     let steps = steps?;
     let communicates = |instr: &LocalInstr| matches!(instr, LocalInstr::Move(m) if m.kind.communicates());
-    let ahead = |factor: &Factor| factor.axis().is_none() && factor.decided_by().is_some();
-    if steps.values().flatten().any(ahead) && second.body.iter().any(communicates) {
+    if steps.values().flatten().any(|factor| factor.ahead().is_some()) && second.body.iter().any(communicates)
+    {
         // Devices are at different steps: they have nothing to send each other.
+        return None;
+    }
+    if second.body.iter().any(|instr| adds_in_own_order(instr, &steps, values)) {
         return None;
     }
     let stays = |instr: &&LocalInstr| !instr.writes().iter().any(|id| instead.contains_key(id));
@@ -116,6 +119,19 @@ fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, Local
     }
     let results = first.results.iter().chain(&second.results).copied().collect();
     Some(LocalLoop { results, body, ..first.clone() })
+}
+
+/// Whether devices would add up the steps of a sum in orders of their own, though they all have the result.
+fn adds_in_own_order(
+    instr: &LocalInstr,
+    steps: &BTreeMap<StepId, Cuts>,
+    values: &Table<LocalId, LocalValue>,
+) -> bool {
+    let LocalInstr::Compute(compute) = instr else { return false };
+    let Some((combined, _)) = compute.combined_steps() else { return false };
+    let result = &values[compute.result].ty.layout;
+    let factors = combined.iter().filter_map(|step| steps.get(step)).flatten();
+    factors.filter_map(Factor::ahead).any(|axis| !result.uses(axis))
 }
 
 /// What stands in the first loop for each counter of the second, if each step of a layout of the second is

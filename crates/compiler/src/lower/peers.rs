@@ -93,6 +93,11 @@ impl Lower<'_> {
             let kept = running.space.dims[of].usage == DimUse::Kept && !running.space.has_windows(of);
             kept.then(|| (of.index(), sizes[of.index()]))
         })?;
+        // A sum travels to those who have a part of it, and to nobody else.
+        let has_part = |axis: AxisId| running.natural.partial().iter().any(|part| part.axis == axis);
+        if whose == Whose::Next && !over.peers().all(|peer| has_part(peer.axis)) {
+            return None;
+        }
         let operands =
             (0..running.operands.len()).all(|k| running.space.operand_layout(&over, k, &[]).is_some());
         let projected = operands && running.space.result_layout(&over).is_some();

@@ -158,8 +158,7 @@ impl SourceDim {
 /// own order of steps, it puts into its own piece. Not where parts are combined: they go to whose they are.
 fn own_steps(source: &Layout, target: &Layout) -> Vec<AxisId> {
     let ahead = |layout: &Layout| -> Vec<AxisId> {
-        let axes = layout.cuts().iter().flatten();
-        axes.filter(|factor| factor.axis().is_none()).filter_map(Factor::decided_by).collect()
+        layout.cuts().iter().flatten().filter_map(Factor::ahead).collect()
     };
     let followed = ahead(target);
     let stays = |axis: &AxisId| !followed.contains(axis) && source.partial().iter().all(|p| p.axis != *axis);

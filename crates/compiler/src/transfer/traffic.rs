@@ -93,7 +93,8 @@ impl Traffic {
     /// With how many others a device exchanges something, each its share.
     pub fn partners(&self) -> u64 {
         let partners = match self.kind {
-            Kind::Local | Kind::Permute | Kind::SendRecv => 1,
+            // Of a gather each device sends all it has to one; the others divide it among all.
+            Kind::Local | Kind::Permute | Kind::SendRecv | Kind::Gather | Kind::Reduce => 1,
             Kind::AllToAll | Kind::Redistribute => self.messages,
             _ => self.group.saturating_sub(1),
         };

@@ -59,7 +59,8 @@ impl Travelling<'_> {
     /// The axes along which a sum travels, if it goes through all devices along them and ends where it belongs.
     fn axes(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)]) -> Result<Vec<AxisId>, Fault> {
         let [source, target] = [moved.source, moved.target].map(|id| &self.program.buffers[id].ty.layout);
-        let mut reduced = source.partial().iter().filter(|p| !target.partial().contains(p)).map(|p| p.axis);
+        let reduced = source.partial().iter().filter(|p| !target.partial().contains(p));
+        let mut reduced: Vec<AxisId> = reduced.map(|p| p.axis).collect();
         let mut axes = Vec::new();
         let mut steps = Vec::new();
         for factor in target.cuts().iter().flatten() {
@@ -70,11 +71,16 @@ impl Travelling<'_> {
             axes.push(peer.axis);
             steps.push((peer.step, target.mesh().size(peer.axis)));
         }
-        let last = &counters[counters.len().saturating_sub(steps.len())..];
-        if steps.is_empty() || !steps.iter().all(|step| last.contains(step)) {
+        let mut last = counters[counters.len().saturating_sub(steps.len())..].to_vec();
+        last.sort_unstable();
+        steps.sort_unstable();
+        if steps.is_empty() || steps != last {
             return Err(Fault::new("a sum does not travel through all devices, one after another"));
         }
-        if source.cuts() != target.cuts() || !reduced.all(|axis| axes.contains(&axis)) {
+        reduced.sort_unstable();
+        let mut travelled = axes.clone();
+        travelled.sort_unstable();
+        if source.cuts() != target.cuts() || reduced != travelled {
             return Err(Fault::new("a travelling sum and the parts of it are not of the same pieces"));
         }
         Ok(axes)

@@ -111,10 +111,18 @@ fn check_steps<V>(compute: &Compute<V>, result: &TensorType, counters: &Counters
     let mut ranges = vec![0..1; counters.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0)];
     counters.iter().for_each(|&(id, steps)| ranges[id.index()] = 0..steps);
     let reached = compute.over.reach(&sizes, &ranges);
+    // Who adds in an order of its own has a result of its own.
+    let shared = |peer: &Peer| peer.whose.lead().is_some() && !result.layout.uses(peer.axis);
     let around = |peer: &Peer| counters.contains(&(peer.step, compute.over.mesh().size(peer.axis)));
     for ((dim, cuts), reached) in compute.space.dims.values().zip(compute.over.cuts()).zip(reached) {
         let combined = matches!(dim.usage, DimUse::Combined(_));
         let peers = cuts.iter().all(|factor| !matches!(factor, Factor::Peer(peer) if !around(peer)));
+        if combined && cuts.iter().any(|factor| matches!(factor, Factor::Peer(peer) if shared(peer))) {
+            return Err(Fault::new(format!(
+                "devices combine steps of `{}` in orders of their own",
+                dim.name
+            )));
+        }
         if combined && !(peers && reached == IndexSet::range(0, dim.size)) {
             return Err(Fault::new(format!("the steps do not combine all of dim `{}`", dim.name)));
         }

@@ -78,6 +78,11 @@ pub(crate) fn check_layout(layout: &Layout, ndim: usize, counters: &Counters) ->
     if layout.ndim() != ndim {
         return Err(Fault::new(format!("a layout of {} dims stands at a value of {ndim}", layout.ndim())));
     }
+    let mut followed: Vec<StepId> = layout.cuts().iter().flatten().filter_map(Factor::step).collect();
+    followed.sort_unstable();
+    if let Some(twice) = followed.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Fault::new(format!("{} picks twice in one layout", twice[0])));
+    }
     for factor in layout.cuts().iter().flatten() {
         match factor {
             Factor::Axis(_) => {}

@@ -13,7 +13,7 @@ use super::{COMMUNICATION, COMPUTE};
 use crate::host::{Action, Buffer, BufferId, HostInstr, HostLoop, StreamId};
 use crate::id::Table;
 use crate::instr::{MOST_PIPELINED, Path};
-use crate::layout::Layout;
+use crate::layout::{Factor, Layout};
 use crate::placement::Overlap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,9 +64,9 @@ pub(super) fn in_stages(steps: &HostLoop, buffers: &Table<BufferId, Buffer>) -> 
 /// Of how many steps that follow each other one is that of a device's own piece, for which nothing is sent;
 /// none if devices do not go through each other's pieces.
 fn own_step_among(layout: &Layout) -> Option<u64> {
-    let mut ahead = layout.peers().filter(|peer| peer.whose.lead().is_some()).peekable();
+    let mut ahead = layout.cuts().iter().flatten().filter_map(Factor::ahead).peekable();
     ahead.peek()?;
-    Some(ahead.map(|peer| layout.mesh().size(peer.axis)).product())
+    Some(ahead.map(|axis| layout.mesh().size(axis)).product())
 }
 
 /// What communicates has a stream, what computes has one; a copy goes along with the communication that
