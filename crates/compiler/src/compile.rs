@@ -49,13 +49,9 @@ pub fn compile(
     if let Some(placement) = placement {
         verify_sizes(program, placement, sizes).finish(())?;
     }
-    // Propagates and lowers, as often as the placement leaves something open.
+    // Propagates and lowers, and verifies what is lowered, as often as the placement leaves something open.
     let Tuned { placement, placed, lowered } = tune::run(program, placement, sizes, &options.cost)?;
-    let local = &lowered.local;
-    if let Err(fault) = crate::local::verify(local) {
-        panic!("lower: {fault}\n{local}");
-    }
-    let host = crate::schedule::run(local, &options.constants)?;
+    let host = crate::schedule::run(&lowered.local, &options.constants)?;
     let report =
         crate::explain::run(program, placement.as_ref(), sizes, &placed, &lowered, &host, &options.cost);
     let (program, sizes, local) = (program.clone(), sizes.clone(), lowered.local);

@@ -12,7 +12,8 @@
 //! message for each of its phases, and the bytes over `B` of those two devices that have most to send each
 //! other: all that a phase takes is under way at once, over a link between every two devices. (The cost by
 //! which layouts are compared knows no schedule: it counts what one device sends.) All devices are taken to
-//! be like the one that has most to do, and copies on one device to cost nothing.
+//! be like the one that has most to do, as far as a few of them and the first steps of a pipeline show it, and
+//! copies on one device to cost nothing.
 
 use crate::cost::Cost;
 use crate::host::{
@@ -20,12 +21,15 @@ use crate::host::{
 };
 use crate::id::Id;
 use crate::instr::{Compute, Kind, Move, TensorType};
-use crate::layout::StepId;
+use crate::layout::{Factor, StepId};
 use crate::mesh::DeviceId;
 use crate::op::work;
 use crate::transfer::{Exchange, Traffic};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+
+/// Of given pieces, no more devices and steps are looked at.
+const MOST_LOOKED_AT: u64 = 64;
 
 /// Microseconds of one run.
 pub fn time_us(program: &HostProgram, cost: &Cost) -> f64 {
@@ -36,7 +40,7 @@ pub fn time_us(program: &HostProgram, cost: &Cost) -> f64 {
         recordings: Recordings::new(),
         takes: Vec::new(),
     };
-    clock.time(&program.body, &[], false);
+    clock.time(&program.body, &[], Around::Steps);
     let Ok(()) = enqueue::<Infallible>(&program.body, Walk::Ends, &mut |enqueued| {
         clock.run(enqueued);
         Ok(())
@@ -44,16 +48,27 @@ pub fn time_us(program: &HostProgram, cost: &Cost) -> f64 {
     clock.now.into_iter().fold(0.0, f64::max)
 }
 
-/// What an action takes.
+/// What an action takes, every time.
 struct Takes {
-    /// Once, at the first step of all counters of peers, if there are any: there each device has its own piece.
-    first: f64,
-    /// Once, at any other step of them.
-    other: f64,
     /// The counters of the loops around.
     counters: Vec<StepId>,
-    /// Those of them that count peers.
-    peers: Vec<StepId>,
+    how_long: HowLong,
+}
+
+enum HowLong {
+    /// The same at every step.
+    Always(f64),
+    /// At the first step of all these counters, where each device has its own piece, and at the others.
+    ByPeers { counters: Vec<StepId>, first: f64, other: f64 },
+}
+
+/// The loops around an action.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    /// None, or loops whose steps follow each other: what all steps take is divided among them.
+    Steps,
+    /// A pipeline: steps are looked at.
+    Pipeline,
 }
 
 struct Clock<'a> {
@@ -68,44 +83,55 @@ struct Clock<'a> {
 
 impl Clock<'_> {
     /// Finds what the actions of a block take, inside loops with these counters.
-    fn time(&mut self, body: &[HostInstr], counters: &[(StepId, u64)], in_pipeline: bool) {
+    fn time(&mut self, body: &[HostInstr], counters: &[(StepId, u64)], around: Around) {
         for instr in body {
             match instr {
                 HostInstr::Loop(steps) => {
                     let inside = [counters, &steps.counters].concat();
-                    let pipeline = in_pipeline || steps.is_pipeline();
-                    steps.stages.iter().for_each(|stage| self.time(stage, &inside, pipeline));
+                    let around = if steps.is_pipeline() { Around::Pipeline } else { around };
+                    steps.stages.iter().for_each(|stage| self.time(stage, &inside, around));
                 }
                 HostInstr::On(_, action) => {
-                    let (first, other) = match action {
+                    let how_long = match action {
                         Action::Compute(compute) => {
-                            let time = self.computing_us(compute) / turns(counters);
-                            (time, time)
+                            HowLong::Always(self.computing_us(compute) / turns(counters))
                         }
-                        Action::Move(moved) if !moved.kind.communicates() => (0.0, 0.0),
-                        Action::Move(moved) if in_pipeline => {
-                            let [first, other] = [0, 1].map(|step| self.step_us(moved, counters, step));
-                            if self.peers(moved).is_empty() {
-                                (first.max(other), 0.0)
-                            } else {
-                                (first, other)
-                            }
+                        Action::Move(moved) if !moved.kind.communicates() => HowLong::Always(0.0),
+                        Action::Move(moved) if around == Around::Pipeline => {
+                            self.in_pipeline(moved, counters)
                         }
-                        Action::Move(moved) => {
-                            let time = self.moving_us(moved, counters);
-                            (time, time)
-                        }
-                        _ => (0.0, 0.0),
-                    };
-                    let peers = match action {
-                        Action::Move(moved) => self.peers(moved),
-                        _ => Vec::new(),
+                        Action::Move(moved) => HowLong::Always(self.moving_us(moved, counters)),
+                        _ => HowLong::Always(0.0),
                     };
                     let counters = counters.iter().map(|(id, _)| *id).collect();
-                    self.takes.push(Takes { first, other, counters, peers });
+                    self.takes.push(Takes { counters, how_long });
                 }
             }
         }
+    }
+
+    /// What a move takes in the steps of a pipeline. Given pieces may be of any sizes, so all steps are
+    /// looked at, as far as they are few; of others the second is like the later ones, or larger.
+    fn in_pipeline(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)]) -> HowLong {
+        let peers = self.peers(moved);
+        let steps = counters.iter().fold(1, |steps: u64, (_, count)| steps.saturating_mul(*count));
+        let last = if self.has_given_pieces(moved) { steps.min(MOST_LOOKED_AT) } else { 2 };
+        let first = self.step_us(moved, counters, 0);
+        let other = (1..last.min(steps)).map(|step| self.step_us(moved, counters, step)).fold(0.0, f64::max);
+        match peers.is_empty() {
+            true => HowLong::Always(first.max(other)),
+            false => HowLong::ByPeers { counters: peers, first, other },
+        }
+    }
+
+    fn has_given_pieces(&self, moved: &Move<BufferId>) -> bool {
+        let layouts = [moved.source, moved.target].map(|id| &self.ty(id).layout);
+        let given = |factor: &Factor| match factor {
+            Factor::Sizes(..) => true,
+            Factor::Peer(peer) => peer.sizes.is_some(),
+            _ => false,
+        };
+        layouts.iter().flat_map(|layout| layout.cuts()).flatten().any(given)
     }
 
     fn run(&mut self, enqueued: &Enqueued<'_, '_>) {
@@ -114,12 +140,16 @@ impl Clock<'_> {
         match action {
             Action::Compute(_) | Action::Move(_) => {
                 let takes = &self.takes[place];
-                let step = |id: &StepId| at.steps().get(id.index()).copied().unwrap_or(0);
-                let first = takes.peers.iter().all(|id| step(id) == 0);
+                let begins = |id: &StepId| at.steps().get(id.index()).is_none_or(|&step| step == 0);
+                let once = match &takes.how_long {
+                    HowLong::Always(time) => *time,
+                    HowLong::ByPeers { counters, first, .. } if counters.iter().all(begins) => *first,
+                    HowLong::ByPeers { other, .. } => *other,
+                };
                 let range =
                     |id: &StepId| at.ranges().get(id.index()).map_or(1, |range| range.end - range.start);
                 let times: f64 = takes.counters.iter().map(|id| range(id) as f64).product();
-                *now += times * if first { takes.first } else { takes.other };
+                *now += times * once;
             }
             Action::Record(event) => self.recordings.record(*event, at, *now),
             Action::Wait { event, back } => {
@@ -155,11 +185,15 @@ impl Clock<'_> {
         let target = self.ty(moved.target);
         let mesh = target.layout.mesh();
         let last = mesh.device_count().saturating_sub(1);
-        let devices = [0, 1, last / 2, last].map(|place| mesh.device_at(place.min(last)));
+        let places: Vec<u64> = match self.has_given_pieces(moved) {
+            true => (0..=last.min(MOST_LOOKED_AT)).collect(),
+            false => vec![0, last.min(1), last / 2, last],
+        };
+        let devices = places.into_iter().map(|place| mesh.device_at(place));
         let mut most = 0;
         for (from, before) in at.sources_of(moved, &target.layout) {
             let exchange = Exchange::between((self.ty(from), before.steps()), (target, at.steps()));
-            for device in devices {
+            for device in devices.clone() {
                 let mut sent: BTreeMap<DeviceId, u64> = BTreeMap::new();
                 for fetch in exchange.fetches(device).iter().filter(|fetch| fetch.from != device) {
                     *sent.entry(fetch.from).or_default() += fetch.elements();

@@ -61,7 +61,7 @@ fn pinned(program: &Program, placed: &Placed, lowered: &Lowered) -> Vec<String> 
             continue;
         };
         let name = &program.values[value].name;
-        let why = match (via, lowered.overlaps.get(&value).copied()) {
+        let why = match (via, lowered.overlap(value)) {
             // A value without a stream was told of when it was placed.
             (_, None) if !placed.layout(value).has_stream() => continue,
             (_, None) => "it runs in one step".to_string(),

@@ -2,7 +2,7 @@
 //! which way steps overlap that no `via` pins. The estimate decides.
 //!
 //! More steps hide more communication behind computation, but each pays its messages again, and works on
-//! less at a time. So the number of steps is doubled as long as the estimate gains enough. All
+//! less at a time. So more steps are tried, doubled again and again, and taken if the estimate gains enough. All
 //! `stream(auto)` of a placement have one number, for their steps have to line up.
 //!
 //! ```text
@@ -17,7 +17,7 @@ use crate::cost::Cost;
 use crate::diagnostic::Diagnostics;
 use crate::estimate;
 use crate::explain;
-use crate::local::LocalProgram;
+use crate::local::{self, LocalProgram};
 use crate::lower::{self, Lowered};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes, ValueId};
@@ -28,6 +28,9 @@ use std::collections::BTreeSet;
 
 /// More steps are not tried.
 const MOST_STEPS: u64 = 64;
+
+/// After so many numbers of steps without a gain no more are tried.
+const MOST_IN_VAIN: u32 = 3;
 
 /// More open streams than these all keep one way.
 const MOST_SINGLE: usize = 6;
@@ -68,17 +71,29 @@ pub fn run(
         Ok((Tuned { placement: Some(placement), placed, lowered }, time))
     };
     let (mut best, mut time) = in_steps(1)?;
-    let mut steps = 2;
-    while steps <= MOST_STEPS {
+    let mut in_vain = 0;
+    for steps in counts(auto) {
         // What cannot run in so many steps runs in fewer.
         let Ok((tuned, with)) = in_steps(steps) else { break };
-        if with > time * (1.0 - GAIN) {
+        if with < time * (1.0 - GAIN) {
+            (best, time, in_vain) = (tuned, with, 0);
+        } else {
+            in_vain += 1;
+        }
+        if in_vain == MOST_IN_VAIN {
             break;
         }
-        (best, time) = (tuned, with);
-        steps *= 2;
     }
     Ok(best)
+}
+
+/// The numbers of steps to try after 1: powers of two, and of the axes' lengths their doubles, with which steps
+/// line up with pieces.
+fn counts(placement: &Placement) -> BTreeSet<u64> {
+    let lengths = placement.mesh().axes().values().map(|axis| axis.size);
+    let doubled = |from: u64| std::iter::successors(Some(from), |steps| steps.checked_mul(2));
+    let of = |from: u64| doubled(from).take_while(|&steps| steps <= MOST_STEPS);
+    lengths.chain([2]).filter(|&length| length > 1).flat_map(of).collect()
 }
 
 struct Tune<'a> {
@@ -102,7 +117,11 @@ impl Tune<'_> {
     }
 
     fn lowered(&self, placed: &Placed) -> Lowered {
-        lower::run(self.program, self.sizes, placed, self.cost)
+        let lowered = lower::run(self.program, self.sizes, placed, self.cost);
+        if let Err(fault) = local::verify(&lowered.local) {
+            panic!("lower: {fault}\n{}", lowered.local);
+        }
+        lowered
     }
 
     /// The program in a placement, with the ways that are open chosen.
@@ -150,33 +169,31 @@ impl Tune<'_> {
     ) -> Result<(), Diagnostics> {
         let names: Vec<&str> = values.iter().map(|&value| &self.program.values[value].name[..]).collect();
         let names = names.join(", ");
-        let told = |tried: &Tried, way: Option<Overlap>| Other {
+        let ways = |lowered: &Lowered| values.iter().map(|&value| lowered.overlap(value)).collect::<Vec<_>>();
+        let told = |tried: &Tried| Other {
             values: names.clone(),
-            way,
+            way: ways(&tried.lowered).into_iter().flatten().find(|way| *way != Overlap::None),
             bytes_total: explain::bytes_total(&tried.lowered.local),
             time: tried.time,
         };
-        let mut seen = vec![best.lowered.local.clone()];
-        let mut way_of_best = best.placed.ops[values[0]].as_ref().and_then(|plan| plan.chosen);
+        // What is asked for may not line up: a way is what comes of it.
+        let mut seen = vec![ways(&best.lowered)];
         for way in WAYS {
             let mut placed = best.placed.clone();
             for &value in values {
                 placed.ops[value].iter_mut().for_each(|plan| plan.chosen = way);
             }
             let lowered = self.lowered(&placed);
-            if seen.contains(&lowered.local) {
+            if seen.contains(&ways(&lowered)) {
                 continue;
             }
-            seen.push(lowered.local.clone());
+            seen.push(ways(&lowered));
             let time = self.time_us(&lowered.local)?;
             let mut tried = Tried { placed, lowered, time };
-            if time <= best.time * (1.0 - GAIN) {
+            if time < best.time * (1.0 - GAIN) {
                 std::mem::swap(best, &mut tried);
-                others.push(told(&tried, way_of_best));
-                way_of_best = way;
-            } else {
-                others.push(told(&tried, way));
             }
+            others.push(told(&tried));
         }
         Ok(())
     }
@@ -199,7 +216,7 @@ impl Other {
         };
         Alternative {
             value: self.values,
-            instead: format!("run via {}", self.way.unwrap_or(Overlap::Collective).name()),
+            instead: format!("run via {}", self.way.unwrap_or(Overlap::None).name()),
             bytes_total: self.bytes_total,
             time_us: self.time,
             because,

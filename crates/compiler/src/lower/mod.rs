@@ -44,6 +44,13 @@ pub struct Lowered {
     pub overlaps: BTreeMap<ValueId, Overlap>,
 }
 
+impl Lowered {
+    /// How the steps of a value overlap; none if no loop fills it.
+    pub fn overlap(&self, value: ValueId) -> Option<Overlap> {
+        self.overlaps.get(&value).copied()
+    }
+}
+
 /// Lowers a program with a complete placement.
 pub fn run(program: &Program, sizes: &Sizes, placed: &Placed, cost: &Cost) -> Lowered {
     let mut lower = Lower {
