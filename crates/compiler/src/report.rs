@@ -24,7 +24,7 @@ pub struct Report {
     pub flops_per_device: u128,
     /// Arguments, weights, results and temporaries that are alive at once, the most of one device.
     pub peak_bytes_per_device: u64,
-    /// What the cost model says that a run takes, in microseconds: to compare placements by.
+    /// What a run is estimated to take, in microseconds: to compare placements by.
     pub time_us: f64,
     /// What was not chosen, with what it would cost.
     pub alternatives: Vec<Alternative>,
@@ -105,13 +105,14 @@ impl fmt::Display for CollectiveReport {
 /// A way that was not taken.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alternative {
-    /// The value whose operation could have run otherwise.
+    /// The value whose operation could have run otherwise; several, with commas, if they were tried together.
     pub value: String,
     /// What would be done instead.
     pub instead: String,
     /// The bytes that way would send, of all devices.
     pub bytes_total: u64,
-    /// What the cost model says that way takes.
+    /// Of another layout of the operation what it would cost, of another way to overlap what the whole run is
+    /// estimated to take, in microseconds.
     pub time_us: f64,
     /// Why it was not taken.
     pub because: String,

@@ -69,6 +69,11 @@ pub enum LocalInstr {
 }
 
 impl LocalInstr {
+    /// Whether devices exchange anything in it.
+    pub fn communicates(&self) -> bool {
+        matches!(self, LocalInstr::Move(moved) if moved.kind.communicates())
+    }
+
     /// The values that it reads; of a loop, those of outside it.
     pub fn reads(&self) -> Vec<LocalId> {
         match self {

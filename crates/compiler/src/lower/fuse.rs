@@ -99,8 +99,8 @@ fn join(first: &LocalLoop, second: &LocalLoop, values: &mut Table<LocalId, Local
         }
     }
     let steps = steps?;
-    let communicates = |instr: &LocalInstr| matches!(instr, LocalInstr::Move(m) if m.kind.communicates());
-    if steps.values().flatten().any(|factor| factor.ahead().is_some()) && second.body.iter().any(communicates)
+    if steps.values().flatten().any(|factor| factor.ahead().is_some())
+        && second.body.iter().any(LocalInstr::communicates)
     {
         // Devices are at different steps: they have nothing to send each other.
         return None;
@@ -172,7 +172,7 @@ fn rounds(body: &[LocalInstr]) -> usize {
     let mut rounds: BTreeMap<LocalId, usize> = BTreeMap::new();
     for instr in body {
         let before = instr.reads().iter().filter_map(|id| rounds.get(id)).max().copied().unwrap_or(0);
-        let communicates = matches!(instr, LocalInstr::Move(moved) if moved.kind.communicates());
+        let communicates = instr.communicates();
         rounds.extend(instr.writes().into_iter().map(|id| (id, before + usize::from(communicates))));
     }
     rounds.into_values().max().unwrap_or(0)

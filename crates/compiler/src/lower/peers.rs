@@ -50,6 +50,27 @@ pub(super) struct ByPeers {
     pub path: Path,
 }
 
+/// What goes piece by piece.
+#[derive(Clone, Copy)]
+enum Goes {
+    /// An operand, which is gathered.
+    In,
+    /// A result, which is scattered as a sum.
+    Out,
+}
+
+/// Whose piece a step has, and from whom it comes; `None` if the way is not one piece by piece.
+fn piece_by_piece(way: Overlap, goes: Goes) -> Option<(Whose, Path)> {
+    match (way, goes) {
+        (Overlap::Broadcast, _) => Some((Whose::Owner, Path::Direct)),
+        (Overlap::Direct, _) => Some((Whose::Ahead, Path::Direct)),
+        (Overlap::Ring, Goes::In) => Some((Whose::Ahead, Path::PassedOn)),
+        // A sum ends where it belongs.
+        (Overlap::Ring, Goes::Out) => Some((Whose::Next, Path::PassedOn)),
+        (Overlap::Collective | Overlap::None, _) => None,
+    }
+}
+
 /// What becomes of the pieces of a result.
 enum Sent {
     /// They stay where they are made.
@@ -63,8 +84,7 @@ enum Sent {
 impl Lower<'_> {
     /// The operation piece by piece, if that is asked for and its steps line up with the pieces.
     pub(super) fn by_peers(&self, running: &Running<'_>) -> Option<ByPeers> {
-        let via = running.plan.way()?;
-        let path = if via == Overlap::Ring { Path::PassedOn } else { Path::Direct };
+        let way = running.plan.way()?;
         let gathered: Vec<(usize, LocalId)> =
             (0..running.operands.len()).filter_map(|k| Some((k, self.gathered(running, k)?))).collect();
         // What is cut where the operation needs or gives it whole, with the dims of the space.
@@ -78,13 +98,7 @@ impl Lower<'_> {
             }
             _ => return None,
         };
-        let whose = match via {
-            Overlap::Broadcast => Whose::Owner,
-            // A sum ends where it belongs.
-            Overlap::Ring if operand.is_none() => Whose::Next,
-            Overlap::Direct | Overlap::Ring => Whose::Ahead,
-            Overlap::Collective | Overlap::None => return None,
-        };
+        let (whose, path) = piece_by_piece(way, if operand.is_some() { Goes::In } else { Goes::Out })?;
         let sizes: Vec<u64> = running.space.dims.values().map(|dim| dim.size).collect();
         let refined = Refined::new(&running.over, &running.counters, whose);
         let (over, counters) = refined.through(&cut, &whole, |dim| {
@@ -112,12 +126,7 @@ impl Lower<'_> {
         (step, counters): (&Layout, &[(StepId, u64)]),
         way: Option<Overlap>,
     ) -> Option<ByPeers> {
-        let (whose, path) = match way? {
-            Overlap::Broadcast => (Whose::Owner, Path::Direct),
-            Overlap::Direct => (Whose::Ahead, Path::Direct),
-            Overlap::Ring => (Whose::Ahead, Path::PassedOn),
-            Overlap::Collective | Overlap::None => return None,
-        };
+        let (whose, path) = piece_by_piece(way?, Goes::In)?;
         let sizes = target.sizes();
         let gathers = Traffic::of(&TensorType { layout: source.clone(), ..target.clone() }, target).kind;
         if gathers != Kind::AllGather || !source.mesh().same_grid(target.layout.mesh()) {

@@ -52,9 +52,7 @@ impl Lower<'_> {
     fn communicating_results(&self) -> Option<&[LocalId]> {
         let last = self.loops.last()?;
         let LocalInstr::Loop(steps) = self.bodies.first()?.get(last.at)? else { return None };
-        let communicates =
-            |instr: &LocalInstr| matches!(instr, LocalInstr::Move(moved) if moved.kind.communicates());
-        steps.body.iter().any(communicates).then_some(&steps.results)
+        steps.body.iter().any(LocalInstr::communicates).then_some(&steps.results)
     }
 
     /// The operation in the steps of the loop before it; `None` if they do not line up.
