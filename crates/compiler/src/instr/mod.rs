@@ -19,7 +19,7 @@ use crate::layout::{Factor, Layout, StepId};
 use crate::op::{DimUse, Op, Space};
 
 /// The steps of longer loops do not overlap: a pipeline is walked step by step to be proved.
-pub const MOST_PIPELINED: u64 = 1 << 12;
+pub const MOST_PIPELINED: u64 = 1 << 10;
 
 /// A pipeline has no more stages, so a buffer no more slots, and a step waits for none further back.
 pub const MOST_STAGES: usize = 16;

@@ -8,12 +8,21 @@ use shardweave_compiler::host::{At, BufferId, HostProgram};
 use shardweave_compiler::instr::TensorType;
 use shardweave_compiler::layout::{Factor, IndexSet, Layout, run_of, volume};
 use shardweave_compiler::mesh::DeviceId;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The buffers of a program.
 pub struct Buffers<'a> {
     program: &'a HostProgram,
     arena: usize,
+    /// What devices hold of buffers that do not change from step to step: it may have many blocks, and is
+    /// asked for at every step.
+    unchanging: RefCell<BTreeMap<(BufferId, DeviceId), Indices>>,
 }
+
+/// What a device holds of a buffer; none if it is not in its mesh.
+type Indices = Option<Rc<[IndexSet]>>;
 
 /// A device's piece of a buffer.
 pub struct Held {
@@ -30,7 +39,7 @@ impl<'a> Buffers<'a> {
             .ok()
             .filter(|&n| isize::try_from(n).is_ok())
             .ok_or_else(too_large)?;
-        Ok(Buffers { program, arena })
+        Ok(Buffers { program, arena, unchanging: RefCell::default() })
     }
 
     /// Bytes of one device's arena.
@@ -53,7 +62,7 @@ impl<'a> Buffers<'a> {
     ) -> Result<Option<Held>, InstantiateError> {
         let ty = self.ty(buffer)?;
         check_steps(&ty.layout, at)?;
-        let Some(indices) = ty.layout.piece_at_step(&ty.sizes(), device, at.steps()) else {
+        let Some(indices) = self.indices(buffer, device, at)? else {
             return Ok(None);
         };
         let extents: Vec<u64> = indices.iter().map(IndexSet::count).collect();
@@ -62,6 +71,15 @@ impl<'a> Buffers<'a> {
             home => self.region_in(home, &indices, device, at)?,
         };
         Ok(Some(Held { extents, piece: Piece { region, dtype: ty.dtype } }))
+    }
+
+    fn indices(&self, buffer: BufferId, device: DeviceId, at: &At) -> Result<Indices, InstantiateError> {
+        let ty = self.ty(buffer)?;
+        let found = || ty.layout.piece_at_step(&ty.sizes(), device, at.steps()).map(Rc::from);
+        if ty.layout.cuts().iter().flatten().any(|factor| factor.step().is_some()) {
+            return Ok(found());
+        }
+        Ok(self.unchanging.borrow_mut().entry((buffer, device)).or_insert_with(found).clone())
     }
 
     /// The bytes of a part of a device's piece of a buffer: one run of it.
@@ -74,7 +92,7 @@ impl<'a> Buffers<'a> {
     ) -> Result<std::ops::Range<usize>, InstantiateError> {
         let ty = self.ty(buffer)?;
         check_steps(&ty.layout, at)?;
-        let whole = ty.layout.piece_at_step(&ty.sizes(), device, at.steps()).unwrap_or_default();
+        let whole = self.indices(buffer, device, at)?.unwrap_or_default();
         let extents: Vec<u64> = whole.iter().map(IndexSet::count).collect();
         let all = self.region(buffer, &extents, at)?;
         let (size, within) = (ty.dtype.size(), run_of(part, &whole).filter(|_| part.len() == whole.len()));

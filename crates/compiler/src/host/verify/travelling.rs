@@ -59,8 +59,9 @@ impl Travelling<'_> {
     /// The axes along which a sum travels, if it goes through all devices along them and ends where it belongs.
     fn axes(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)]) -> Result<Vec<AxisId>, Fault> {
         let [source, target] = [moved.source, moved.target].map(|id| &self.program.buffers[id].ty.layout);
-        let reduced = source.partial().iter().filter(|p| !target.partial().contains(p));
-        let mut reduced: Vec<AxisId> = reduced.map(|p| p.axis).collect();
+        let longer = |axis: &AxisId| target.mesh().size(*axis) > 1;
+        let reduced = source.partial().iter().filter(|p| !target.partial().contains(p)).map(|p| p.axis);
+        let mut reduced: Vec<AxisId> = reduced.filter(longer).collect();
         let mut axes = Vec::new();
         let mut steps = Vec::new();
         for factor in target.cuts().iter().flatten() {
@@ -78,7 +79,7 @@ impl Travelling<'_> {
             return Err(Fault::new("a sum does not travel through all devices, one after another"));
         }
         reduced.sort_unstable();
-        let mut travelled = axes.clone();
+        let mut travelled: Vec<AxisId> = axes.iter().copied().filter(longer).collect();
         travelled.sort_unstable();
         if source.cuts() != target.cuts() || reduced != travelled {
             return Err(Fault::new("a travelling sum and the parts of it are not of the same pieces"));
