@@ -383,6 +383,12 @@ fn broken_host_programs_are_refused() {
             "one after another",
         ),
         ("views", "x: f32[s=8, e=4] at replicated", "x: f32[s=8, e=4] at s/tp", "as one run of its piece"),
+        (
+            "views",
+            "  input x = b0",
+            "  mesh far { tp = 2 } devices [1, 2]\n  b7 y: f32[s=8, h=6] at h/tp on far, view of b2\n  input x = b0",
+            "b7 lives on `far`, which has devices beyond the 2 of the run",
+        ),
         // ids and counters
         ("pipelined", "s0: alloc b4", "s2: alloc b4", "there is no s2"),
         ("pipelined", "s0: alloc b4", "s0: alloc b9", "there is no b9"),

@@ -14,8 +14,9 @@
 //! This order is the meaning of a program: the verifier proves it, executors follow it.
 
 use super::{Action, EventId, HostInstr, HostLoop, StreamId, at_step};
+use crate::dtype::Combine;
 use crate::id::Id;
-use crate::instr::{MOST_STAGES, Move, Path};
+use crate::instr::{Compute, MOST_STAGES, Move, Path};
 use crate::layout::{Layout, Peer, StepId};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -139,8 +140,8 @@ impl At {
     /// on comes out of the target as the step before left it; with a sum, the device's own part of the source
     /// is then combined.
     pub fn sources_of<V: Copy>(&self, moved: &Move<V>, target: &Layout) -> Vec<(V, At)> {
-        let goes_on = |peer: &Peer| self.starts.get(peer.step.index()).is_some_and(|&step| step > 0);
-        let passes = moved.path == Path::PassedOn && target.peers().any(goes_on);
+        let later = |peer: &Peer| self.is_later(peer.step);
+        let passes = moved.path == Path::PassedOn && target.peers().any(later);
         match self.before().filter(|_| passes) {
             Some(before) if moved.travels() => {
                 vec![(moved.target, before), (moved.source, self.clone())]
@@ -148,6 +149,17 @@ impl At {
             Some(before) => vec![(moved.target, before)],
             None => vec![(moved.source, self.clone())],
         }
+    }
+
+    /// How what a computation gives is combined with what steps before this one gave; none if it begins.
+    pub fn goes_on<V>(&self, compute: &Compute<V>) -> Option<Combine> {
+        let (steps, combine) = compute.combined_steps()?;
+        steps.into_iter().any(|step| self.is_later(step)).then_some(combine)
+    }
+
+    /// Whether a counter is past its first step.
+    pub(super) fn is_later(&self, step: StepId) -> bool {
+        self.starts.get(step.index()).is_some_and(|&step| step > 0)
     }
 
     fn enter(&mut self, step: StepId) {

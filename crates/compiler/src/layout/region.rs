@@ -26,6 +26,13 @@ impl Region {
         Region::default()
     }
 
+    /// The elements of a box.
+    pub fn of(elements: Vec<IndexSet>) -> Region {
+        let mut region = Region::new();
+        region.add(elements);
+        region
+    }
+
     /// Whether there is no element.
     pub fn is_empty(&self) -> bool {
         self.boxes.is_empty()

@@ -10,7 +10,7 @@ use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{At, BufferId};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::{Arg, Compute};
-use shardweave_compiler::layout::{IndexSet, StepId};
+use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::op::{Op, SpaceId};
 use std::sync::Arc;
@@ -53,12 +53,9 @@ pub(super) fn kernel(
             }
         });
     }
-    let combined = compute.combined_steps();
-    let begun = |id: &StepId| at.steps().get(id.index()).is_some_and(|&step| step > 0);
-    let onto = combined.filter(|(steps, _)| steps.iter().any(begun)).map(|(_, combine)| combine);
     Ok(Some(Kernel {
         compute: compute.clone(),
-        onto,
+        onto: at.goes_on(compute),
         pieces: Pieces::new(&compute.space, held),
         operands: operands.into(),
         result,

@@ -8,14 +8,16 @@
 //! one can meet without meeting a newer access too is forgotten, so the lists stay short:
 //! an access is replaced by one that is ordered after it, touches all it touches, and writes if it does.
 
+use super::combined;
+use super::elements::{holder, name_box};
 use super::occupants::Occupants;
 use super::order::{Order, Stamp};
 use crate::host::{Action, At, Buffer, BufferId, Enqueued, HostProgram, Role, StreamId};
-use crate::id::{Id, Table};
+use crate::id::Table;
 use crate::instr::verify::{added_axes, axes_of_own_steps, groups_meet};
 use crate::instr::{Compute, Fault, Move, TensorType};
-use crate::layout::{Factor, IndexSet, Layout, Peer, Region, StepId, Whose, box_intersection, is_empty_box};
-use crate::mesh::{AxisId, DeviceId};
+use crate::layout::{IndexSet, Region, box_intersection, is_empty_box};
+use crate::mesh::DeviceId;
 use std::ops::Range;
 
 /// What an action does to elements.
@@ -97,8 +99,7 @@ impl<'a> Lives<'a> {
         let slots = program.buffers.iter().map(|(id, buffer)| {
             let mut slots: Vec<Slot<'a>> = (0..buffer.slots).map(|_| Slot::default()).collect();
             if is_given(id) {
-                let mut written = Region::new();
-                whom.held(&buffer.ty, &At::outside()).into_iter().for_each(|held| written.add(held));
+                let written = whom.held(&buffer.ty, &At::outside()).map(Region::of).unwrap_or_default();
                 let alive = Some(Life { born: Order::start(), written, accesses: Vec::new() });
                 slots = vec![Slot { alive, freed: None }];
             }
@@ -166,6 +167,11 @@ impl<'a> Lives<'a> {
         let slots = &mut self.slots[id];
         let slot = at.slot(slots.len() as u64);
         &mut slots[slot as usize]
+    }
+
+    /// What was written of a buffer that is alive.
+    fn written(&mut self, id: BufferId, at: &At) -> Option<&Region> {
+        self.slot(id, at).alive.as_ref().map(|life| &life.written)
     }
 
     fn alloc(&mut self, id: BufferId, stamp: Stamp, at: &At) -> Result<(), Fault> {
@@ -238,8 +244,8 @@ impl<'a> Lives<'a> {
             let written = if kind == Use::Write { elements.clone() } else { Vec::new() };
             // What is done to a view is done to the buffer in which it lies.
             let home = self.program.home(id);
-            if kind == Use::Write && goes_on(compute, at) {
-                self.must_be_written(home, &elements, None, at)?;
+            if kind == Use::Write && at.goes_on(compute).is_some() {
+                combined::must_be_there(self.program, home, self.written(home, at), &elements, at)?;
             }
             self.access(home, Access { kind, stamp, action, elements }, written, at)?;
         }
@@ -253,14 +259,15 @@ impl<'a> Lives<'a> {
         action: &'a Action,
         at: &At,
     ) -> Result<(), Fault> {
-        let target = &self.program.buffers[moved.target].ty;
+        let program = self.program;
+        let target = &program.buffers[moved.target].ty;
         let access = |kind, elements| Access { kind, stamp, action, elements };
         let wanted = target.layout.reach(&target.sizes(), at.ranges());
         let own_target = self.whom.held(target, at);
         // What the target gets: from the first source all, from a second what is combined with that.
         let mut got: Option<Given> = None;
         for (from, before) in at.sources_of(moved, &target.layout) {
-            let source = &self.program.buffers[from].ty;
+            let source = &program.buffers[from].ty;
             let own = self.whom.held(source, &before);
             if let Some(own) = &own {
                 let read = box_intersection(own, &wanted);
@@ -275,9 +282,10 @@ impl<'a> Lives<'a> {
             };
             let given = box_intersection(&given, own_target);
             // A part that comes after others is combined with what they left.
-            if !combined_by_step(&source.layout, &before).is_empty() {
-                let there = got.as_ref().map(|got| &got.elements[..]);
-                self.must_be_written(moved.target, &given, there, at)?;
+            if combined::is_later_part(&source.layout, &before) {
+                let put = got.as_ref().map(|got| Region::of(got.elements.clone()));
+                let there = put.as_ref().or_else(|| self.written(moved.target, at));
+                combined::must_be_there(program, moved.target, there, &given, at)?;
             }
             // Where an axis becomes partial, all but its first devices fill their piece with the identity.
             let filled = !added_axes(&source.layout, &target.layout).is_empty();
@@ -288,31 +296,6 @@ impl<'a> Lives<'a> {
             self.access(moved.target, access(Use::Write, touched), elements, at)?;
         }
         if moved.kind.communicates() { self.meet(moved, stamp, action) } else { Ok(()) }
-    }
-
-    /// What is combined with what is there finds something there: what was written before, or what the move
-    /// itself put there.
-    fn must_be_written(
-        &mut self,
-        id: BufferId,
-        elements: &[IndexSet],
-        put: Option<&[IndexSet]>,
-        at: &At,
-    ) -> Result<(), Fault> {
-        let missing = match put {
-            Some(put) => {
-                let mut there = Region::new();
-                there.add(put.to_vec());
-                there.missing(elements)
-            }
-            None => self.slot(id, at).alive.as_ref().and_then(|life| life.written.missing(elements)),
-        };
-        let ty = &self.program.buffers[id].ty;
-        missing.map_or(Ok(()), |missing| {
-            let reason =
-                format!("a part is combined with {} of {id}, which is not written", name_box(ty, &missing));
-            Err(Fault::new(reason).on(holder(ty, &missing, at.ranges())))
-        })
     }
 
     /// Compares an access with those before it, and keeps it; `written` are elements that it gives.
@@ -419,44 +402,4 @@ impl<'a> Lives<'a> {
         let [a, b] = [a, b].map(|id| self.program.buffers[id].ty.layout.mesh());
         a.devices().find(|&device| b.place_of(device).is_some())
     }
-}
-
-/// Whether a computation combines what it gives with what steps before this one gave.
-fn goes_on(compute: &Compute<BufferId>, at: &At) -> bool {
-    let later = |step: &StepId| at.ranges().get(step.index()).is_some_and(|range| range.start > 0);
-    compute.combined_steps().is_some_and(|(steps, _)| steps.iter().any(later))
-}
-
-/// The axes along which one part of several comes a step, if this is not the first.
-fn combined_by_step(source: &Layout, at: &At) -> Vec<AxisId> {
-    let later = |factor: &Factor| match factor {
-        Factor::Peer(Peer { axis, whose: Whose::Ahead | Whose::Next, step, .. }) => {
-            let partial = source.partial().iter().any(|p| p.axis == *axis);
-            let later = at.ranges().get(step.index()).is_some_and(|range| range.start > 0);
-            (partial && later).then_some(*axis)
-        }
-        _ => None,
-    };
-    source.cuts().iter().flatten().filter_map(later).collect()
-}
-
-/// A device that holds some of the elements.
-fn holder(ty: &TensorType, elements: &[IndexSet], steps: &[Range<u64>]) -> Option<DeviceId> {
-    let steps: Vec<u64> = steps.iter().map(|range| range.start).collect();
-    let sizes = ty.sizes();
-    ty.layout.mesh().devices().find(|&device| {
-        let held = ty.layout.piece_at_step(&sizes, device, &steps);
-        held.is_some_and(|held| !is_empty_box(&box_intersection(&held, elements)))
-    })
-}
-
-/// Elements as text: `x[0..2, 0..4]` without the name.
-fn name_box(ty: &TensorType, elements: &[IndexSet]) -> String {
-    let dims = ty.dims.iter().zip(elements).map(|((name, _), set)| match set.intervals() {
-        [(start, end)] => format!("{name} {start}..{end}"),
-        [(start, end), .., (_, last)] => format!("{name} {start}..{end} to ..{last}"),
-        [] => format!("no {name}"),
-    });
-    let dims: Vec<String> = dims.collect();
-    if dims.is_empty() { "it".into() } else { format!("[{}]", dims.join(", ")) }
 }

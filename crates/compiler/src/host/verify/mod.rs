@@ -6,6 +6,7 @@
 //! * [`occupants`]: which buffer was the last in every byte.
 //! * [`lives`]: the program is walked in the order in which it is [enqueued](super::enqueue), and every
 //!   access of a buffer is compared with those before it.
+//! * [`combined`]: what a part is combined with must be there.
 //!
 //! **Why devices need not be looked at one by one.** All devices run one text, and at one step they
 //! differ in which pieces they hold and in which instructions they skip.
@@ -41,6 +42,8 @@
 //! more than one stream, moves must also reach it in one order on all members: any two moves that two
 //! devices have in common are ordered by the clocks (checked).
 
+mod combined;
+mod elements;
 mod lives;
 mod occupants;
 mod order;

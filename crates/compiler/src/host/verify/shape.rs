@@ -31,8 +31,14 @@ pub(super) fn check(program: &HostProgram) -> Result<(), Fault> {
     check_ends(program)
 }
 
-/// A buffer's place is in the arena and large enough for its largest piece.
+/// A buffer's devices are those of the run; its place is in the arena and large enough for its largest piece.
 fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(), Fault> {
+    if buffer.ty.layout.mesh().device_bound() > program.devices {
+        let (mesh, devices) = (buffer.ty.layout.mesh().name(), program.devices);
+        return Err(Fault::new(format!(
+            "{id} lives on `{mesh}`, which has devices beyond the {devices} of the run"
+        )));
+    }
     if let Some(of) = buffer.view {
         return check_nothing_own(program, id, buffer, of);
     }
@@ -52,12 +58,6 @@ fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(
     let end = buffer.bytes.checked_mul(buffer.slots).and_then(|bytes| buffer.offset.checked_add(bytes));
     if end.is_none_or(|end| end > program.arena) {
         return Err(Fault::new(format!("{id} reaches beyond the arena of {} bytes", program.arena)));
-    }
-    if buffer.ty.layout.mesh().device_bound() > program.devices {
-        let (mesh, devices) = (buffer.ty.layout.mesh().name(), program.devices);
-        return Err(Fault::new(format!(
-            "{id} lives on `{mesh}`, which has devices beyond the {devices} of the run"
-        )));
     }
     Ok(())
 }
