@@ -85,8 +85,15 @@ pub enum Arg<V> {
 
 /// The elements of `source` go to where `target`'s layout wants them.
 ///
-/// Axes that are partial in the source and not in the target are reduced, in mesh order. Elements
-/// of the target that the source does not cover (inside a loop: those of other steps) are left as
+/// Axes that are partial in the source and not in the target are reduced, in one order:
+///
+/// * parts that come in one step in that of the mesh;
+/// * where one part of a piece comes a step, in that of the steps. With
+///   [`Whose::Ahead`](crate::layout::Whose::Ahead) the device's own part is the first, then comes that of the
+///   device before it, and so on around the axis. A sum that travels ([`Move::travels`]) begins with the device
+///   before it, goes around the same way and ends with the own part.
+///
+/// Elements of the target that the source does not cover (inside a loop: those of other steps) are left as
 /// they are.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Move<V> {
@@ -108,8 +115,9 @@ pub struct Move<V> {
 
 impl<V> Compute<V> {
     /// The counters whose steps cut what the operation combines, and how that is combined: such a step gives a
-    /// part of every element. It is combined with what the steps before gave; the first, where all of these
-    /// counters stand at 0, begins. `None` if there are no such counters, or if they combine differently.
+    /// part of every element. It is combined with what the steps before gave, so the order of the parts is that
+    /// of the steps; the first, where all of these counters stand at 0, begins. `None` if there are no such
+    /// counters, or if they combine differently.
     pub fn combined_steps(&self) -> Option<(Vec<StepId>, Combine)> {
         let mut steps = Vec::new();
         let mut how = None;

@@ -3,9 +3,11 @@
 //!
 //! ```text
 //!  products   each device   y = x w^T, nothing moves             flops of one device / the slowest one's time
-//!  messages   0 ─▶ 1 ─▶ 2 ─▶ 0, one element from each to the next, over and over       time of one such move
+//!  messages   0 ─▶ 1 ─▶ 2 ─▶ 0, then 0 ◀─ 1 ◀─ 2 ◀─ 0, and so on: one element       time of one such move
 //!  copies     the same with many bytes                                        bytes of one device / that time
 //! ```
+//! Every device sends its piece to the next one and takes back the piece that came from it: in each move each sends to
+//! one and takes from one.
 //! Programs as any other do it, with recorded times: what is measured is what a run would see. Every number is
 //! taken several times.
 
@@ -123,7 +125,7 @@ fn products(devices: u64) -> String {
     )
 }
 
-/// Every device's piece goes to the next device, so often and once more.
+/// Every device's piece goes to the next device and back, in so many moves and one more.
 fn chain(devices: u64, moves: usize) -> String {
     let next: Vec<String> = (1..=devices).map(|device| (device % devices).to_string()).collect();
     let (mut body, mut places, mut before) = (String::new(), String::new(), "x".to_owned());
@@ -171,6 +173,8 @@ fn nanoseconds(time: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardweave_compiler::id::Id;
+    use shardweave_compiler::mesh::DeviceId;
 
     #[test]
     fn a_spread_has_the_middle_and_both_ends() {
@@ -181,7 +185,7 @@ mod tests {
     }
 
     /// What is timed is what it is said to be: products that nothing moves for, and pieces that each go to
-    /// one other device.
+    /// the next device and back.
     #[test]
     fn products_do_not_move_and_chains_do_nothing_else() {
         for devices in [2, 3] {
@@ -191,6 +195,20 @@ mod tests {
             let count = |recording: &Recording| {
                 let all_permute = recording.moves.iter().all(|one| one.kind.name() == "permute");
                 assert!(all_permute && recording.events.iter().all(|event| event.doing != Doing::Compute));
+                for (number, one) in recording.moves.iter().enumerate() {
+                    let of_it = recording.events.iter().filter(|event| event.instr == one.instr);
+                    let taken: Vec<_> = of_it
+                        .flat_map(|event| event.taken.iter().map(|taken| (event.device, taken.from)))
+                        .collect();
+                    let step = if number % 2 == 0 { devices - 1 } else { 1 };
+                    let device = |at: u64| DeviceId::new((at % devices) as usize);
+                    let expected = (0..devices).map(|at| (device(at), device(at + step)));
+                    assert_eq!(
+                        taken,
+                        expected.collect::<Vec<_>>(),
+                        "to the next device, then back: {number}"
+                    );
+                }
                 recording.moves.len() as f64
             };
             let moves = take(&chain(devices, 5), &[("x", vec![devices, 7])], 1, count).unwrap();

@@ -2,10 +2,15 @@
 //!
 //! State: for each action its stream and its stage. Invariant: of two actions of one step that must keep
 //! their order, the later one is in a later stage, or in the same stage and on the same stream; so each
-//! stream runs what is enqueued on it without ever waiting for something enqueued after it. A buffer has
-//! a slot for each stage from its first use to its last: with two, a step is fetched while the one before
-//! it is computed with, and no further ahead. Where every second step is the own piece's, which nobody
-//! sends, it has one more, so that what is sent meanwhile is the next step that needs it.
+//! stream runs what is enqueued on it without ever waiting for something enqueued after it.
+//!
+//! **Slots.** A buffer has one for each stage from its first use to its last (to the stage after, where other
+//! devices may still take what it passes on): with two, a step is fetched while the one before it is computed
+//! with, and no further ahead. It has one more if these are more than one, devices go through each other's
+//! pieces, and of as many steps that follow each other at least one is that of the own piece, which nobody
+//! sends: with two stages, on two devices. So the communication does not stand still in that step, but fetches
+//! the next one; and beside the own piece there are no more gathered ones than stages, mostly two. No buffer
+//! has more slots than the loop has steps.
 //!
 //! All communication has one stream, so the members of every group meet in one order.
 

@@ -59,12 +59,12 @@ fn text(wanted: &Wanted, measured: &Measured) -> String {
             "GFLOP/s",
             format!("{m} x {k} times {k} x {n} on each device, f32"),
         ),
-        row("latency", &measured.latency_us, "us", "an element from each device to the next".into()),
+        row("latency", &measured.latency_us, "us", "an element from each device to the next, or back".into()),
         row(
             "copies",
             &measured.gigabytes_per_second,
             "GB/s",
-            format!("{copied} from each device to the next"),
+            format!("{copied} from each device to the next, or back"),
         ),
     ];
     format!(
