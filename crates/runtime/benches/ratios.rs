@@ -26,6 +26,7 @@ fn main() {
     let asked = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     if asked("products") {
         products();
+        packed();
     }
     if asked("layers") {
         layers();
@@ -110,6 +111,30 @@ fn products() {
             }
             println!();
         }
+    }
+}
+
+/// Halves of products whose right operand was packed before, as steps of a loop find it; with what packing takes, and
+/// beside who packs in every product.
+fn packed() {
+    println!("\nproducts with a packed operand, f32, 2 threads with a half each, GFLOP/s of both");
+    println!("{:26} {:>8} {:>8} {:>11}", "a half: m, n, k", "packed", "gemmkit", "packing, ms");
+    let (n, k) = (2048, 1024);
+    for m in [64, 512] {
+        let mut halves = Halves::new(Half { size: [m, k, n], lying: Lying::AlongK });
+        if !halves.can_pack() {
+            println!("this machine packs no operands");
+            return;
+        }
+        let flops = (4 * m * n * k) as f64;
+        let times = (1024 / m).max(1);
+        let turns: Vec<[f64; 3]> = (0..=PAIRS)
+            .map(|_| [By::Packed, By::Gemmkit, By::Packing].map(|by| halves.run(by, times) / times as f64))
+            .skip(1)
+            .collect();
+        let [packed, gemmkit] = [0, 1].map(|who| flops / median_of(&turns, |turn| turn[who]) / 1e9);
+        let packing = 1e3 * median_of(&turns, |[packed, _, packing]| packing - packed);
+        println!("{:26} {packed:8.0} {gemmkit:8.0} {packing:11.3}", format!("x w^T {m}, {n}, {k}"));
     }
 }
 
