@@ -109,7 +109,8 @@ impl Lower<'_> {
         })?;
         // A sum travels to those who have a part of it, and to nobody else.
         let has_part = |axis: AxisId| running.natural.partial().iter().any(|part| part.axis == axis);
-        if whose == Whose::Next && !over.peers().all(|peer| has_part(peer.axis)) {
+        let ends_there = over.peers().all(|peer| has_part(peer.axis)) && cut.mesh().same_grid(over.mesh());
+        if whose == Whose::Next && !ends_there {
             return None;
         }
         let operands =

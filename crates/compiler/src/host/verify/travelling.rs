@@ -107,6 +107,7 @@ impl Travelling<'_> {
         let Some(axes) = self.sums.get(&moved.source) else { return true };
         let layout = |id: BufferId| -> &Layout { &self.program.buffers[id].ty.layout };
         let own = axes_of_own_steps(layout(moved.source), layout(moved.target));
-        moved.kind == Kind::Local && axes.iter().all(|axis| own.contains(axis))
+        let one_grid = layout(moved.source).mesh().same_grid(layout(moved.target).mesh());
+        moved.kind == Kind::Local && one_grid && axes.iter().all(|axis| own.contains(axis))
     }
 }
