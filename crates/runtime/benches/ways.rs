@@ -18,7 +18,7 @@ use shardweave_runtime::session::{Session, SessionOptions};
 use std::time::Instant;
 use subjects::Subject;
 
-const PAIRS: usize = 11;
+const TURNS: usize = 21;
 
 const LATENCY_US: f64 = 2.0;
 
@@ -108,16 +108,21 @@ fn execute(session: &mut Session) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// The medians of each, turn by turn, and of each by the first of its turn.
+/// The medians of each, turn by turn, and of each by the first of its turn. Every turn begins with another one.
 fn medians(sessions: &mut [Session]) -> Vec<(f64, f64)> {
-    let turns: Vec<Vec<f64>> =
-        (0..=PAIRS).map(|_| sessions.iter_mut().map(execute).collect()).skip(1).collect();
+    let count = sessions.len();
+    let mut turn = |first: usize| {
+        let mut times = vec![0.0; count];
+        (first..first + count).for_each(|n| times[n % count] = execute(&mut sessions[n % count]));
+        times
+    };
+    let turns: Vec<Vec<f64>> = (0..=TURNS).map(&mut turn).skip(1).collect();
     let median = |of: &dyn Fn(&Vec<f64>) -> f64| {
         let mut all: Vec<f64> = turns.iter().map(of).collect();
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     };
-    (0..sessions.len()).map(|n| (median(&|turn| turn[n]), median(&|turn| turn[n] / turn[0]))).collect()
+    (0..count).map(|n| (median(&|turn| turn[n]), median(&|turn| turn[n] / turn[0]))).collect()
 }
 
 const WAYS: [Overlap; 4] = [Overlap::Collective, Overlap::Direct, Overlap::Ring, Overlap::Broadcast];
