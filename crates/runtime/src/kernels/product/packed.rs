@@ -13,9 +13,9 @@
 //!
 //! A tile is some rows of `a` by one panel: its sums stay in registers while they run through a block of `k`. The
 //! rows of `a` are copied into lines that are no power of two apart, so that they stay in the first cache beside
-//! each other. With AVX-512 and 64 rows, `k` 1024 and `n` 2048, one thread reaches 221 GFLOP/s, `gemmkit`, which
-//! lays out everything in every product, 130; with 512 rows 237 and 217 (time of the processor, in one run).
-//! `cargo bench -p shardweave-runtime --bench ratios -- products` prints both beside each other, for two threads.
+//! each other. With AVX-512, 64 rows, `k` 1024 and 2048 columns each, two threads reach 480 GFLOP/s, with `gemmkit`, which
+//! lays out everything in every product, 310; with 512 rows 487 and 461: the last table of
+//! `cargo bench -p shardweave-runtime --bench ratios -- products`.
 #![expect(unsafe_code, reason = "vector registers, on machines that have them")]
 
 use super::registers::Sixteen;
