@@ -5,10 +5,10 @@ use crate::cost::Cost;
 use crate::estimate;
 use crate::host::HostProgram;
 use crate::id::Id;
-use crate::instr::{Compute, Move, Path, TensorType};
+use crate::instr::{Compute, MOST_PIPELINED, Move, Path, TensorType};
 use crate::layout::{DimCuts, StepId};
 use crate::local::{LocalId, LocalInstr, LocalProgram};
-use crate::lower::Lowered;
+use crate::lower::{Apart, Lowered};
 use crate::op::{is_any_part_dim, product_flops};
 use crate::placement::{Overlap, Placement};
 use crate::program::{Program, Sizes};
@@ -43,7 +43,7 @@ pub fn run(
         peak_bytes_per_device: peak_bytes(host),
         time_us: estimate::time_us(host, cost),
         alternatives: placed.alternatives.clone(),
-        notes: placed.notes.iter().cloned().chain(pinned(program, placed, lowered)).collect(),
+        notes: placed.notes.iter().cloned().chain(apart(program, placed, lowered)).collect(),
     }
 }
 
@@ -53,31 +53,52 @@ pub fn bytes_total(local: &LocalProgram) -> u64 {
     collectives.iter().fold(0, |bytes, collective| bytes.saturating_add(collective.bytes_total))
 }
 
-/// Where steps do not overlap as they are asked to, and why.
-fn pinned(program: &Program, placed: &Placed, lowered: &Lowered) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (value, plan) in placed.ops.iter() {
-        let Some(via) = plan.as_ref().and_then(|plan| plan.via).filter(|via| *via != Overlap::None) else {
-            continue;
-        };
+/// Where steps do not overlap as they are asked to, or though they could, and why.
+fn apart(program: &Program, placed: &Placed, lowered: &Lowered) -> Vec<String> {
+    let ops = placed.ops.iter().filter_map(|(value, plan)| Some((value, plan.as_ref()?)));
+    let note = ops.filter_map(|(value, plan)| {
         let name = &program.values[value].name;
-        let why = match (via, lowered.overlap(value)) {
-            // A value without a stream was told of when it was placed.
-            (_, None) if !placed.layout(value).has_stream() => continue,
-            (_, None) => "it runs in one step".to_string(),
-            (_, Some(way)) if way == via => continue,
-            (_, Some(Overlap::None)) => {
-                "its steps communicate nothing, or compute nothing, so there is nothing to overlap".into()
+        match plan.via {
+            Some(Overlap::None) => None,
+            Some(via) => {
+                let why = not_taken(via, lowered.overlap(value), placed.layout(value).has_stream())?;
+                Some(format!("{name}: via {} is not taken: {why}", via.name()))
             }
-            (_, Some(way)) => format!(
-                "its steps do not line up with the pieces of one all_gather or reduce_scatter, so they run \
-                 via {}",
-                way.name()
-            ),
-        };
-        notes.push(format!("{name}: via {} is not taken: {why}", via.name()));
+            None => match lowered.overlap(value) {
+                // That nothing is sent shows in the plan.
+                Some(Err(why @ (Apart::NothingComputed | Apart::TooMany))) => {
+                    Some(format!("{name}: its steps follow each other: {}", reason(why)))
+                }
+                _ => None,
+            },
+        }
+    });
+    note.collect()
+}
+
+/// Why a way that is asked for is not taken; `None` if it is.
+fn not_taken(via: Overlap, overlap: Option<Result<Overlap, Apart>>, has_stream: bool) -> Option<String> {
+    match overlap {
+        // A value without a stream was told of when it was placed.
+        None => has_stream.then(|| "it runs in one step".into()),
+        Some(Ok(way)) if way == via => None,
+        Some(Ok(Overlap::None)) => Some("it runs in one step".into()),
+        Some(Ok(way)) => Some(format!(
+            "its steps do not line up with the pieces of one all_gather or reduce_scatter, so they run via {}",
+            way.name()
+        )),
+        Some(Err(why)) => Some(reason(why)),
     }
-    notes
+}
+
+fn reason(why: Apart) -> String {
+    match why {
+        Apart::NothingSent => "its steps communicate nothing, so there is nothing to overlap".into(),
+        Apart::NothingComputed => {
+            "nothing is computed in its steps that could run beside what they send".into()
+        }
+        Apart::TooMany => format!("they are more than the {MOST_PIPELINED} of a pipeline"),
+    }
 }
 
 fn values(program: &Program, sizes: &Sizes, placed: &Placed, home: &str) -> Vec<ValueReport> {

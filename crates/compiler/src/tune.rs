@@ -71,12 +71,12 @@ pub fn run(
         Ok((Tuned { placement: Some(placement), placed, lowered }, time))
     };
     let (mut best, mut time) = in_steps(1)?;
-    let mut in_vain = 0;
+    let (mut chosen, mut in_vain) = (1, 0);
     for steps in counts(auto) {
         // What cannot run in so many steps runs in fewer.
         let Ok((tuned, with)) = in_steps(steps) else { break };
         if with < time * (1.0 - GAIN) {
-            (best, time, in_vain) = (tuned, with, 0);
+            (best, time, chosen, in_vain) = (tuned, with, steps, 0);
         } else {
             in_vain += 1;
         }
@@ -84,6 +84,9 @@ pub fn run(
             break;
         }
     }
+    let steps = if chosen == 1 { "1 step".into() } else { format!("{chosen} steps") };
+    let why = format!("other numbers that were tried do not gain {:.0}%", GAIN * 100.0);
+    best.placed.notes.push(format!("stream(auto) makes {steps}: {why}"));
     Ok(best)
 }
 
@@ -172,7 +175,7 @@ impl Tune<'_> {
         let ways = |lowered: &Lowered| values.iter().map(|&value| lowered.overlap(value)).collect::<Vec<_>>();
         let told = |tried: &Tried| Other {
             values: names.clone(),
-            way: ways(&tried.lowered).into_iter().flatten().find(|way| *way != Overlap::None),
+            way: ways(&tried.lowered).into_iter().flatten().flatten().find(|way| *way != Overlap::None),
             bytes_total: explain::bytes_total(&tried.lowered.local),
             time: tried.time,
         };

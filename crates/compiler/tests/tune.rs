@@ -120,3 +120,29 @@ fn steps_and_way_are_chosen_together() {
     let fast = plan(2, auto, link(0.001, 0.0));
     assert_eq!((way(&fast), fast.report.collectives[0].steps), (Overlap::None, 1));
 }
+
+#[test]
+fn why_steps_are_so_many_and_why_they_do_not_overlap_is_told() {
+    let notes = |x: &str, y: &str| plan(2, (x, y), link(4.5, 1.0)).report.notes.join("\n");
+    let told = notes("s/stream(auto)/tp", "s/stream(auto), h/tp");
+    assert!(told.contains("stream(auto) makes 4 steps: other numbers"), "{told}");
+    let told = notes("replicated", "s/stream(4), h/tp via ring");
+    assert!(told.contains("y: via ring is not taken: its steps communicate nothing"), "{told}");
+    let text = "mesh line { tp = 2 }
+program p {
+  input x: f32[s = 8]
+  y = reshard(x)
+  output y
+}
+placement q for p on line {
+  x: s/stream(4)/tp
+  y: s/stream(4)
+}";
+    let (file, found) = parse_file(text, &[]);
+    assert!(found.is_empty(), "{found}");
+    let (program, placement) = (&file.programs()[0], &file.placements()[0]);
+    let sizes = Sizes::bind(program, []).expect("all sizes are written");
+    let plan = compile(program, Some(placement), &sizes, &CompileOptions::default()).expect("a plan");
+    let told = plan.report.notes.join("\n");
+    assert!(told.contains("y: its steps follow each other: nothing is computed"), "{told}");
+}

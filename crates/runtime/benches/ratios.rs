@@ -18,9 +18,6 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use subjects::{Bytes, COLLECTIVES, Collective, LAYERS, Layer, STEPS, Steps};
 
-/// Pairs of a line.
-const PAIRS: usize = 21;
-
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let asked = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
@@ -59,7 +56,7 @@ fn median(mut all: Vec<f64>) -> f64 {
 
 /// Medians of the seconds of each, taken turn by turn; after one turn that does not count.
 fn turns<const N: usize>(mut runs: [&mut dyn FnMut() -> f64; N]) -> Vec<[f64; N]> {
-    (0..=PAIRS).map(|_| runs.each_mut().map(|run| run())).skip(1).collect()
+    (0..=subjects::turns()).map(|_| runs.each_mut().map(|run| run())).skip(1).collect()
 }
 
 /// The median of what is made of each turn.
@@ -86,10 +83,10 @@ fn products() {
     {
         for m in [1, 2, 4, 8, 16, 32, 64, 512, 2048] {
             let flops = (4 * m * n * k) as f64;
-            let times = (40_000_000_000 / (4 * m * n * k) / 100).clamp(1, 40);
+            let times = (40_000_000_000 / (4 * m * n * k) / 100).clamp(1, 2 * subjects::turns() - 1);
             let mut halves = Halves::new(Half { size: [m, k, n], lying });
             let mut one = library.as_ref().map(|library| library.product(m, 2 * n, k));
-            let turns: Vec<[f64; 5]> = (0..=PAIRS)
+            let turns: Vec<[f64; 5]> = (0..=subjects::turns())
                 .map(|_| {
                     let mut by = |by| halves.run(by, times);
                     let crates = [By::Chosen, By::Gemmkit, By::Matrixmultiply].map(&mut by);
@@ -127,8 +124,8 @@ fn packed() {
             return;
         }
         let flops = (4 * m * n * k) as f64;
-        let times = (1024 / m).max(1);
-        let turns: Vec<[f64; 3]> = (0..=PAIRS)
+        let times = (1024 / m).clamp(1, 2 * subjects::turns() - 1);
+        let turns: Vec<[f64; 3]> = (0..=subjects::turns())
             .map(|_| [By::Packed, By::Gemmkit, By::Packing].map(|by| halves.run(by, times) / times as f64))
             .skip(1)
             .collect();
@@ -301,6 +298,6 @@ fn small() {
     let mut session = LAYERS[0].sharded.ready(&[("m", 64), ("k", 64), ("n", 64)]);
     const RUNS: usize = 2000;
     let mut run = || (0..RUNS).map(|_| execute(&mut session)).sum::<f64>();
-    let times: Vec<f64> = (0..PAIRS).map(|_| run() / RUNS as f64 * 1e6).collect();
+    let times: Vec<f64> = (0..subjects::turns()).map(|_| run() / RUNS as f64 * 1e6).collect();
     println!("{:.1} us a run", median(times));
 }

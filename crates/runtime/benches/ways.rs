@@ -18,8 +18,6 @@ use shardweave_runtime::session::{Session, SessionOptions};
 use std::time::Instant;
 use subjects::Subject;
 
-const TURNS: usize = 21;
-
 const LATENCY_US: f64 = 2.0;
 
 fn main() {
@@ -116,7 +114,7 @@ fn medians(sessions: &mut [Session]) -> Vec<(f64, f64)> {
         (first..first + count).for_each(|n| times[n % count] = execute(&mut sessions[n % count]));
         times
     };
-    let turns: Vec<Vec<f64>> = (0..=TURNS).map(&mut turn).skip(1).collect();
+    let turns: Vec<Vec<f64>> = (0..=subjects::turns()).map(&mut turn).skip(1).collect();
     let median = |of: &dyn Fn(&Vec<f64>) -> f64| {
         let mut all: Vec<f64> = turns.iter().map(of).collect();
         all.sort_by(f64::total_cmp);

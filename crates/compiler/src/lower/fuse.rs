@@ -61,7 +61,7 @@ impl Lower<'_> {
     fn place_loop(&mut self, values: Vec<ValueId>, mut steps: LocalLoop, via: Option<Overlap>) {
         let at = self.bodies.last().expect("a body is always being written").len();
         let overlap = self.overlap(&steps.counters, &steps.body, via);
-        steps.overlap = overlap;
+        steps.overlap = overlap.unwrap_or(Overlap::None);
         self.loops.push(Looped { at, values, via, overlap });
         self.push(LocalInstr::Loop(steps));
     }

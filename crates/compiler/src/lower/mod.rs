@@ -20,6 +20,8 @@ mod peers;
 mod steps;
 mod summed;
 
+pub use overlap::Apart;
+
 use crate::cost::Cost;
 use crate::dtype::DType;
 use crate::id::{Id, Table};
@@ -40,13 +42,13 @@ use std::collections::BTreeMap;
 pub struct Lowered {
     /// One device's view.
     pub local: LocalProgram,
-    /// For each value that a loop fills step by step, how the steps of that loop overlap.
-    pub overlaps: BTreeMap<ValueId, Overlap>,
+    /// For each value that a loop fills step by step, how the steps of that loop overlap, or why they do not.
+    pub overlaps: BTreeMap<ValueId, Result<Overlap, Apart>>,
 }
 
 impl Lowered {
     /// How the steps of a value overlap; none if no loop fills it.
-    pub fn overlap(&self, value: ValueId) -> Option<Overlap> {
+    pub fn overlap(&self, value: ValueId) -> Option<Result<Overlap, Apart>> {
         self.overlaps.get(&value).copied()
     }
 }
@@ -115,7 +117,7 @@ struct Looped {
     values: Vec<ValueId>,
     /// How the user wants its steps to overlap, and how they do.
     via: Option<Overlap>,
-    overlap: Overlap,
+    overlap: Result<Overlap, Apart>,
 }
 
 struct Lower<'a> {

@@ -9,24 +9,40 @@ use crate::mesh::AxisId;
 use crate::placement::Overlap;
 use std::ops::Range;
 
+/// Why the steps of a loop do not overlap, though nobody wants them apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Apart {
+    /// They communicate nothing.
+    NothingSent,
+    /// They do nothing but communicate.
+    NothingComputed,
+    /// They are more than a pipeline has.
+    TooMany,
+}
+
 impl Lower<'_> {
-    /// The way in which the steps of a loop overlap, which the user may have pinned. None if there is
-    /// nothing to overlap: one step, or no communication, or nothing but communication.
+    /// The way in which the steps of a loop overlap, which the user may have pinned; or why they do not.
     pub(super) fn overlap(
         &self,
         counters: &[(StepId, u64)],
         body: &[LocalInstr],
         via: Option<Overlap>,
-    ) -> Overlap {
+    ) -> Result<Overlap, Apart> {
         let steps = counters.iter().fold(1, |steps: u64, (_, count)| steps.saturating_mul(*count));
         let computes = body.iter().any(|instr| matches!(instr, LocalInstr::Compute(_)));
         let mut moves = body.iter().filter_map(|instr| match instr {
             LocalInstr::Move(moved) if moved.kind.communicates() => Some(moved),
             _ => None,
         });
-        let first = moves.next();
-        if via == Some(Overlap::None) || !(2..=MOST_PIPELINED).contains(&steps) || !computes {
-            return Overlap::None;
+        if via == Some(Overlap::None) || steps < 2 {
+            return Ok(Overlap::None);
+        }
+        let first = moves.next().ok_or(Apart::NothingSent)?;
+        if !computes {
+            return Err(Apart::NothingComputed);
+        }
+        if steps > MOST_PIPELINED {
+            return Err(Apart::TooMany);
         }
         let ahead = |moved: &&Move<LocalId>| {
             let mut ends = [moved.source, moved.target].into_iter();
@@ -35,16 +51,14 @@ impl Lower<'_> {
                 factors.any(|f| matches!(f, Factor::Peer(Peer { whose: Whose::Ahead, .. })))
             })
         };
-        match first {
-            None => Overlap::None,
-            Some(first) if first.path == Path::PassedOn => Overlap::Ring,
-            Some(first) if ahead(&first) => Overlap::Direct,
-            Some(_) if via == Some(Overlap::Collective) => Overlap::Collective,
-            Some(first) if std::iter::once(first).chain(moves).all(|moved| self.has_one_end(moved)) => {
-                Overlap::Broadcast
-            }
-            Some(_) => Overlap::Collective,
-        }
+        let has_one_end = || std::iter::once(first).chain(moves).all(|moved| self.has_one_end(moved));
+        Ok(match first {
+            first if first.path == Path::PassedOn => Overlap::Ring,
+            first if ahead(&first) => Overlap::Direct,
+            _ if via == Some(Overlap::Collective) => Overlap::Collective,
+            _ if has_one_end() => Overlap::Broadcast,
+            _ => Overlap::Collective,
+        })
     }
 
     /// Whether in each step one device of a group sends all, or one receives all.

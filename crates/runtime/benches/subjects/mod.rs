@@ -7,6 +7,11 @@ use shardweave_runtime::random::RandomArray;
 use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use std::sync::Arc;
 
+/// How often everything is run: `cargo test` runs it once, to see that it runs.
+pub fn turns() -> usize {
+    if std::env::args().any(|arg| arg == "--bench") { 21 } else { 1 }
+}
+
 /// Sizes of dims, by name.
 pub type Sizes = [(&'static str, u64)];
 
