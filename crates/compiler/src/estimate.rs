@@ -12,7 +12,7 @@
 //! message for each of its phases, and the bytes over `B` of those two devices that have most to send each
 //! other: all that a phase takes is under way at once, over a link between every two devices. (The cost by
 //! which layouts are compared knows no schedule: it counts what one device sends.) All devices are taken to
-//! be like the one that has most to do, as far as a few of them and the first steps of a pipeline show it, and
+//! be like the one that has most to do, as far as a few of them and the first steps of a loop show it, and
 //! copies on one device to cost nothing.
 
 use crate::cost::Cost;
@@ -40,7 +40,7 @@ pub fn time_us(program: &HostProgram, cost: &Cost) -> f64 {
         recordings: Recordings::new(),
         takes: Vec::new(),
     };
-    clock.time(&program.body, &[], Around::Steps);
+    clock.time(&program.body, &[]);
     let Ok(()) = enqueue::<Infallible>(&program.body, Walk::Ends, &mut |enqueued| {
         clock.run(enqueued);
         Ok(())
@@ -62,15 +62,6 @@ enum HowLong {
     ByPeers { counters: Vec<StepId>, first: f64, other: f64 },
 }
 
-/// The loops around an action.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Around {
-    /// None, or loops whose steps follow each other: what all steps take is divided among them.
-    Steps,
-    /// A pipeline: steps are looked at.
-    Pipeline,
-}
-
 struct Clock<'a> {
     program: &'a HostProgram,
     cost: &'a Cost,
@@ -83,13 +74,12 @@ struct Clock<'a> {
 
 impl Clock<'_> {
     /// Finds what the actions of a block take, inside loops with these counters.
-    fn time(&mut self, body: &[HostInstr], counters: &[(StepId, u64)], around: Around) {
+    fn time(&mut self, body: &[HostInstr], counters: &[(StepId, u64)]) {
         for instr in body {
             match instr {
                 HostInstr::Loop(steps) => {
                     let inside = [counters, &steps.counters].concat();
-                    let around = if steps.is_pipeline() { Around::Pipeline } else { around };
-                    steps.stages.iter().for_each(|stage| self.time(stage, &inside, around));
+                    steps.stages.iter().for_each(|stage| self.time(stage, &inside));
                 }
                 HostInstr::On(_, action) => {
                     let how_long = match action {
@@ -97,10 +87,8 @@ impl Clock<'_> {
                             HowLong::Always(self.computing_us(compute) / turns(counters))
                         }
                         Action::Move(moved) if !moved.kind.communicates() => HowLong::Always(0.0),
-                        Action::Move(moved) if around == Around::Pipeline => {
-                            self.in_pipeline(moved, counters)
-                        }
-                        Action::Move(moved) => HowLong::Always(self.moving_us(moved, counters)),
+                        Action::Move(moved) if counters.is_empty() => HowLong::Always(self.moving_us(moved)),
+                        Action::Move(moved) => self.in_loop(moved, counters),
                         _ => HowLong::Always(0.0),
                     };
                     let counters = counters.iter().map(|(id, _)| *id).collect();
@@ -110,9 +98,9 @@ impl Clock<'_> {
         }
     }
 
-    /// What a move takes in the steps of a pipeline. Given pieces may be of any sizes, so all steps are
+    /// What a move takes in the steps of a loop. Given pieces may be of any sizes, so all steps are
     /// looked at, as far as they are few; of others the second is like the later ones, or larger.
-    fn in_pipeline(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)]) -> HowLong {
+    fn in_loop(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)]) -> HowLong {
         let peers = self.peers(moved);
         let steps = counters.iter().fold(1, |steps: u64, (_, count)| steps.saturating_mul(*count));
         let last = if self.has_given_pieces(moved) { steps.min(MOST_LOOKED_AT) } else { 2 };
@@ -172,14 +160,13 @@ impl Clock<'_> {
         self.cost.time_us(work(&compute.op, &compute.space, &most), 0, 0)
     }
 
-    /// A move outside pipelines, once: from what all its steps send together.
-    fn moving_us(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)]) -> f64 {
-        let traffic = Traffic::in_loop(self.ty(moved.source), self.ty(moved.target), counters);
-        let bytes = traffic.bytes_per_device.div_ceil(traffic.partners());
-        self.cost.time_us(0, phases(moved.kind), 0) + self.cost.time_us(0, 0, bytes) / turns(counters)
+    /// A move outside loops.
+    fn moving_us(&self, moved: &Move<BufferId>) -> f64 {
+        let traffic = Traffic::of(self.ty(moved.source), self.ty(moved.target));
+        self.cost.time_us(0, phases(moved.kind), traffic.bytes_per_device.div_ceil(traffic.partners()))
     }
 
-    /// A move in a step of a pipeline, counted over all its counters.
+    /// A move in a step of a loop, counted over all its counters.
     fn step_us(&self, moved: &Move<BufferId>, counters: &[(StepId, u64)], step: u64) -> f64 {
         let at = At::in_pipeline(counters, step);
         let target = self.ty(moved.target);

@@ -125,7 +125,7 @@ fn steps_and_way_are_chosen_together() {
 fn why_steps_are_so_many_and_why_they_do_not_overlap_is_told() {
     let notes = |x: &str, y: &str| plan(2, (x, y), link(4.5, 1.0)).report.notes.join("\n");
     let told = notes("s/stream(auto)/tp", "s/stream(auto), h/tp");
-    assert!(told.contains("stream(auto) makes 4 steps: other numbers"), "{told}");
+    assert!(told.contains("y: stream(auto) runs in 4 steps: more"), "{told}");
     let told = notes("replicated", "s/stream(4), h/tp via ring");
     assert!(told.contains("y: via ring is not taken: its steps communicate nothing"), "{told}");
     let text = "mesh line { tp = 2 }

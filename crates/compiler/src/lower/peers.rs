@@ -71,6 +71,15 @@ fn piece_by_piece(way: Overlap, goes: Goes) -> Option<(Whose, Path)> {
     }
 }
 
+/// How an operand comes to where it is needed.
+#[derive(Clone, Copy)]
+enum Comes {
+    /// All of it is gathered from this value.
+    Gathered(LocalId),
+    /// Anything else.
+    Otherwise,
+}
+
 /// What becomes of the pieces of a result.
 enum Sent {
     /// They stay where they are made.
@@ -85,8 +94,17 @@ impl Lower<'_> {
     /// The operation piece by piece, if that is asked for and its steps line up with the pieces.
     pub(super) fn by_peers(&self, running: &Running<'_>) -> Option<ByPeers> {
         let way = running.plan.way()?;
-        let gathered: Vec<(usize, LocalId)> =
-            (0..running.operands.len()).filter_map(|k| Some((k, self.gathered(running, k)?))).collect();
+        let comes: Vec<(usize, Comes)> =
+            (0..running.operands.len()).filter_map(|k| Some((k, self.comes(running, k)?))).collect();
+        // What came in every step would come again with every piece of it.
+        let gathered: Option<Vec<(usize, LocalId)>> = comes
+            .iter()
+            .map(|&(k, comes)| match comes {
+                Comes::Gathered(source) => Some((k, source)),
+                Comes::Otherwise => None,
+            })
+            .collect();
+        let gathered = gathered?;
         // What is cut where the operation needs or gives it whole, with the dims of the space.
         let (cut, whole, groups, operand) = match (&gathered[..], self.sent(running)) {
             ([(k, source)], Sent::Nothing) => {
@@ -141,17 +159,18 @@ impl Lower<'_> {
         Some(ByPeers { over: step, counters, operand: None, path })
     }
 
-    /// Where an operand is, if each step of the loop would gather its rows.
-    fn gathered(&self, running: &Running<'_>, k: usize) -> Option<LocalId> {
+    /// How an operand comes, if it is communicated in each step of the loop.
+    fn comes(&self, running: &Running<'_>, k: usize) -> Option<Comes> {
         let Operand::Value(operand) = running.operands[k] else { return None };
         let need = self.needed(running, k, &running.plan.over);
         let sizes = self.operand_sizes(operand);
         let steps = need.step_count(&sizes);
         let (from, how) = self.cheapest(operand, &need, steps);
+        let in_steps = steps > 1 && steps == running.steps();
+        how.legs.last().filter(|last| in_steps && last.traffic.kind.communicates())?;
         let one_gather = matches!(&how.legs[..], [leg] if leg.traffic.kind == Kind::AllGather);
-        let mesh = self.ty(from).layout.mesh();
-        let in_steps = steps > 1 && steps == running.steps() && mesh.same_grid(running.over.mesh());
-        (one_gather && in_steps).then_some(from)
+        let one_grid = self.ty(from).layout.mesh().same_grid(running.over.mesh());
+        Some(if one_gather && one_grid { Comes::Gathered(from) } else { Comes::Otherwise })
     }
 
     /// How the pieces of the result get to where it is placed.

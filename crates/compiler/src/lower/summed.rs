@@ -72,6 +72,7 @@ impl Lower<'_> {
         let counters = running.counters.clone();
         let (steps, results) = (running.steps(), vec![result]);
         let steps = LocalLoop { counters, steps, results, body, overlap: Overlap::None };
-        self.join_loop(running.value, &steps, running.plan.way()).then_some(result)
+        // The loop runs as its own value wants it to.
+        self.join_loop(running.value, &steps, None).then_some(result)
     }
 }
