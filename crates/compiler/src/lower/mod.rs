@@ -17,6 +17,7 @@ mod fuse;
 mod operation;
 mod overlap;
 mod peers;
+mod resharded;
 mod steps;
 mod summed;
 
