@@ -61,13 +61,13 @@ pub fn run(
 ) -> Result<Tuned, Diagnostics> {
     let tune = Tune { program, sizes, cost };
     let Some(auto) = placement.filter(|placement| placement.has_auto_steps()) else {
-        let (placed, lowered) = tune.planned(placement)?;
+        let (placed, lowered, _) = tune.planned(placement)?;
         return Ok(Tuned { placement: placement.cloned(), placed, lowered });
     };
     let in_steps = |steps: u64| -> Result<(Tuned, f64), Diagnostics> {
         let placement = auto.with_auto_steps(steps);
-        let (placed, lowered) = tune.planned(Some(&placement))?;
-        let time = tune.time_us(&lowered.local)?;
+        let (placed, lowered, time) = tune.planned(Some(&placement))?;
+        let time = time.map_or_else(|| tune.time_us(&lowered.local), Ok)?;
         Ok((Tuned { placement: Some(placement), placed, lowered }, time))
     };
     let (mut best, mut time) = in_steps(1)?;
@@ -125,13 +125,13 @@ impl Tune<'_> {
         lowered
     }
 
-    /// The program in a placement, with the ways that are open chosen.
-    fn planned(&self, placement: Option<&Placement>) -> Result<(Placed, Lowered), Diagnostics> {
+    /// The program in a placement, with the ways that are open chosen; and its estimate, if that decided.
+    fn planned(&self, placement: Option<&Placement>) -> Result<(Placed, Lowered, Option<f64>), Diagnostics> {
         let placed = propagate::run(self.program, placement, self.sizes, self.cost)?;
         let lowered = self.lowered(&placed);
         let open: Vec<ValueId> = self.open(&placed);
         if open.is_empty() {
-            return Ok((placed, lowered));
+            return Ok((placed, lowered, None));
         }
         let time = self.time_us(&lowered.local)?;
         let mut best = Tried { placed, lowered, time };
@@ -144,7 +144,7 @@ impl Tune<'_> {
         }
         let Tried { mut placed, lowered, time } = best;
         placed.alternatives.extend(others.into_iter().map(|other| other.beside(time)));
-        Ok((placed, lowered))
+        Ok((placed, lowered, Some(time)))
     }
 
     /// The values whose steps may overlap in any way.
