@@ -1,9 +1,9 @@
 //! Loops with the widest vectors of the machine.
 //!
 //! The workspace is compiled for every x86-64 machine, whose vectors hold four `f32`. Where the machine
-//! that runs has AVX2, a second copy of a loop, compiled for it, works on eight; where it has AVX-512, a third
-//! one on sixteen. All copies do the same operations in the same order (nothing is fused), so results are the
-//! same to the last bit.
+//! that runs has AVX2 and FMA, a second copy of a loop, compiled for them, works on eight; where it has AVX-512, a
+//! third one on sixteen. All copies do the same operations in the same order, and a product and a sum are rounded
+//! as one (`mul_add`) in all of them or in none, so results are the same to the last bit.
 
 /// Defines a function of which there are three copies. What it calls profits only if it is inlined.
 macro_rules! vectorised {
@@ -20,7 +20,7 @@ macro_rules! vectorised {
 
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx2")]
+                #[target_feature(enable = "avx2,fma")]
                 fn with_avx2<$($generic: $bound),*>($($argument: $of),*) $(-> $result)? {
                     plain::<$($generic),*>($($argument),*)
                 }
@@ -36,7 +36,7 @@ macro_rules! vectorised {
                     }
                     $crate::kernels::vectors::Widest::Avx2 => {
                         #[expect(unsafe_code, reason = "a function for wider vectors may be called where they are")]
-                        // SAFETY: the function asks for nothing but AVX2, which `widest` says the machine has.
+                        // SAFETY: the function asks for AVX2 and FMA, which `widest` says the machine has.
                         return unsafe { with_avx2::<$($generic),*>($($argument),*) };
                     }
                     $crate::kernels::vectors::Widest::Plain => {}
@@ -91,7 +91,7 @@ fn of_the_machine() -> Widest {
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512bw");
-    match is_x86_feature_detected!("avx2") {
+    match is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         true if has_avx512 => Widest::Avx512,
         true => Widest::Avx2,
         false => Widest::Plain,

@@ -66,8 +66,8 @@ fn width() -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     match widest() {
         Widest::Avx512 => return Some(16 * x86::PANEL_AVX512),
-        Widest::Avx2 if is_x86_feature_detected!("fma") => return Some(16 * x86::PANEL_AVX2),
-        _ => {}
+        Widest::Avx2 => return Some(16 * x86::PANEL_AVX2),
+        Widest::Plain => {}
     }
     None
 }
@@ -86,7 +86,7 @@ pub(in crate::kernels) fn product(call: Call<'_, f32>, form: Form<'_>, rows: &mu
     match widest() {
         // SAFETY: the machine has AVX-512F, as `widest` says.
         Widest::Avx512 => return unsafe { x86::with_avx512(call, form, rows) },
-        // SAFETY: the machine has AVX2, as `widest` says, and FMA, else `width` is none and has no `len`.
+        // SAFETY: the machine has AVX2 and FMA, as `widest` says.
         Widest::Avx2 => return unsafe { x86::with_avx2(call, form, rows) },
         Widest::Plain => {}
     }
