@@ -10,13 +10,14 @@ mod turns;
 /// other things in its place, which go through all interleavings.
 pub(crate) mod sync {
     pub use std::hint::spin_loop;
-    pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub use std::sync::atomic::{AtomicU64, Ordering};
     pub use std::sync::{Condvar, Mutex};
     pub use std::thread;
+    pub use std::time::Instant;
 
-    /// How often a thread looks for a tick at most before it sleeps: some tens of microseconds, as long as a
-    /// sleeping thread takes to wake.
-    pub const MOST_LOOKS: u32 = 2_000;
+    /// How often a thread looks for a tick at most before it sleeps: up to a hundred microseconds, as long as
+    /// sleeping and waking take, on both sides.
+    pub const MOST_LOOKS: u32 = 4_000;
 }
 
 /// Takes a lock, also after a panic: no lock is held while foreign code runs, so what one guards (a job, a

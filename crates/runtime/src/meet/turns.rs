@@ -1,8 +1,7 @@
 //! Tests of [`Progress`] and [`Patience`] with real threads.
 
-use super::patience::{Cores, DIVISOR, Patience, STEP};
+use super::patience::{Cores, Debt, MOST_DEBT, PART, Patience};
 use super::progress::{Met, Progress};
-use super::sync::MOST_LOOKS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
@@ -58,19 +57,44 @@ fn a_stop_wakes_all_who_sleep() {
 }
 
 #[test]
-fn patience_is_lost_fast_and_won_slowly() {
-    let (progress, patience) = (Progress::new(), Patience::new());
-    progress.publish(1);
-    assert_eq!(patience.wait(&progress, 1, Cores::Enough), Met::Reached);
-    assert_eq!(patience.looks(), MOST_LOOKS);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            progress.publish(2);
+fn no_more_than_a_part_of_the_time_is_looked_in_vain() {
+    const LOOK: u64 = 50_000;
+    let debt = Debt::new();
+    let (mut now, mut in_vain) = (1_000_000_000, 0);
+    let start = now;
+    for pause in [0, 1_000, 100_000, 3_000_000].into_iter().cycle().take(40_000) {
+        let before = now;
+        now += if debt.allows(now) { LOOK } else { 0 };
+        if now > before {
+            debt.add(before, now);
+            in_vain += LOOK;
+        }
+        now += pause;
+    }
+    let all = now - start;
+    assert!(in_vain <= all / PART + MOST_DEBT / PART + LOOK, "{in_vain} of {all} ns");
+    // Where time is left, it looks each time.
+    assert!(in_vain >= all / PART / 2, "{in_vain} of {all} ns");
+    now += 10_000_000;
+    for _ in 0..MOST_DEBT / PART / LOOK {
+        assert!(debt.allows(now), "after a pause it looks again, and again");
+        debt.add(now, now + LOOK);
+        now += LOOK;
+    }
+}
+
+#[test]
+fn a_tick_is_waited_for_with_and_without_a_core_to_look_on() {
+    for cores in [Cores::Enough, Cores::TooFew] {
+        let (progress, patience) = (Progress::new(), Patience::new());
+        progress.publish(1);
+        assert_eq!(patience.wait(&progress, 1, cores), Met::Reached);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                progress.publish(2);
+            });
+            assert_eq!(patience.wait(&progress, 2, cores), Met::Reached);
         });
-        assert_eq!(patience.wait(&progress, 2, Cores::Enough), Met::Reached);
-    });
-    assert_eq!(patience.looks(), MOST_LOOKS / DIVISOR);
-    patience.wait(&progress, 2, Cores::Enough);
-    assert_eq!(patience.looks(), MOST_LOOKS / DIVISOR + STEP);
+    }
 }
