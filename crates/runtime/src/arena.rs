@@ -19,6 +19,7 @@
 #![expect(unsafe_code, reason = "devices share memory by the rules above")]
 
 use memmap2::MmapMut;
+use std::any::Any;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -54,12 +55,44 @@ struct Block {
     start: NonNull<u8>,
 }
 
+/// Zeroed bytes that processes share. See [`Engine::share`](crate::engine::Engine::share).
+#[derive(Clone)]
+pub struct SharedBytes {
+    start: NonNull<u8>,
+    bytes: usize,
+    /// Holds on to the memory.
+    owner: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: bytes that are owned; who may touch which when is settled by the three rules above.
+unsafe impl Send for SharedBytes {}
+// SAFETY: the same.
+unsafe impl Sync for SharedBytes {}
+
+impl SharedBytes {
+    /// Bytes that live as long as their owner.
+    ///
+    /// # Safety
+    /// `start` is a multiple of [`ALIGNMENT`], the `bytes` bytes from there can be read and written, by this process
+    /// and those it shares them with, until `owner` is dropped, and nobody else uses them.
+    pub unsafe fn new(start: NonNull<u8>, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> SharedBytes {
+        SharedBytes { start, bytes, owner }
+    }
+
+    /// How many bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 /// Where a block's memory comes from.
 enum Memory {
     Heap(NonNull<u8>, Layout),
     /// Pages of its own, as large as the system makes them: walking over rows of a large piece then
     /// costs no look-up of a page each.
     Pages(#[expect(dead_code, reason = "kept for as long as the block is")] MmapMut),
+    /// Shared with other processes.
+    Shared(#[expect(dead_code, reason = "kept for as long as the block is")] Arc<dyn Any + Send + Sync>),
 }
 
 // SAFETY: a block owns its memory; who may touch which bytes when is settled by the three rules above.
@@ -91,6 +124,23 @@ impl Arenas {
             arenas.others.push(others);
         }
         Some(arenas)
+    }
+
+    /// The same in memory that processes share: `share` gives so many bytes for each device, none for those that
+    /// have none here, and is asked first for what is kept, if that is not there already, and then for the others.
+    pub fn shared<E>(
+        before: Kept,
+        kept: usize,
+        bytes: usize,
+        mut share: impl FnMut(usize) -> Result<Vec<Option<SharedBytes>>, E>,
+    ) -> Result<Arenas, E> {
+        let others = bytes.checked_sub(kept).expect("what is kept is a part of the arena");
+        let blocks = match before.bytes == kept && !before.blocks.is_empty() {
+            true => before.blocks,
+            false => share(kept)?.into_iter().map(|shared| shared.map(|s| Arc::new(Block::of_shared(s)))).collect(),
+        };
+        let others = share(others)?.into_iter().map(|shared| shared.map(Block::of_shared)).collect();
+        Ok(Arenas { kept: Kept { bytes: kept, blocks }, others, bytes })
     }
 
     /// No memory for nobody.
@@ -188,6 +238,10 @@ impl Block {
         // A page starts at a multiple of more than `ALIGNMENT`.
         let start = NonNull::new(pages.as_mut_ptr())?;
         Some(Block { memory: Memory::Pages(pages), start })
+    }
+
+    fn of_shared(SharedBytes { start, owner, .. }: SharedBytes) -> Block {
+        Block { memory: Memory::Shared(owner), start }
     }
 
     fn of_heap(bytes: usize) -> Option<Block> {

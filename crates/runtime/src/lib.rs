@@ -14,6 +14,7 @@ pub mod reference;
 pub mod memory;
 mod meet;
 mod arena;
+pub mod engine;
 mod instantiate;
 pub mod array;
 pub mod execute;

@@ -1,0 +1,140 @@
+//! What joins the processes of a run in which every device is a process of its own: an engine such as MPI.
+//!
+//! ```text
+//!  rank 0, host 0      rank 1, host 0        rank 2, host 1
+//!   device 0            device 1              device 2
+//!      └── share: each reads the other ──┘       │
+//!      └─────────── exchange: bytes in messages ─┘
+//! ```
+//!
+//! **The contract of every engine.**
+//!
+//! 1. All ranks make the same calls of [`share`](Engine::share), [`tell_all`](Engine::tell_all),
+//!    [`least`](Engine::least) and [`gather`](Engine::gather) in the same order. A call returns when the others have
+//!    made it too, or fails.
+//! 2. The members of an [`Exchange`] make it in the same order on every stream; exchanges of different streams may
+//!    be under way at the same time, from different threads. When it returns, all that was to come is there, and
+//!    what was sent may change. Nothing has to be buffered: sends and receives of one exchange are all started
+//!    before any is waited for.
+//! 3. An error leaves nothing under way. What cannot be ended so ends all ranks ([`abort`](Engine::abort)).
+//! 4. A rank that has nothing to do but wait leaves its core to others after a short while.
+
+pub use crate::arena::SharedBytes;
+use std::fmt;
+use std::time::Duration;
+
+/// Joins the processes of a run. See the [module](self).
+pub trait Engine: Send + Sync {
+    /// Where this process stands among those of the run.
+    fn place(&self) -> &Place;
+
+    /// So many zeroed bytes of every rank of this host, where all of them can read and write: by rank, none for
+    /// ranks of other hosts. Ranks may ask for different numbers of bytes.
+    ///
+    /// # Errors
+    /// If one of the ranks cannot have its bytes; then none has.
+    fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError>;
+
+    /// Sends and receives.
+    ///
+    /// # Errors
+    /// [`EngineError::Late`] if the others do not come in time; then messages are under way, and all that is left is
+    /// to [`abort`](Engine::abort).
+    fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError>;
+
+    /// What every rank says, by rank. For few bytes.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn tell_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, EngineError>;
+
+    /// The least number of all ranks.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn least(&self, own: u64) -> Result<u64, EngineError>;
+
+    /// The bytes of all ranks, by rank, on rank 0; none on the others. For any number of bytes.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn gather(&self, own: &[u8]) -> Result<Option<Vec<Vec<u8>>>, EngineError>;
+
+    /// Ends all ranks at once, with this as the reason.
+    fn abort(&self, reason: &str) -> !;
+}
+
+/// Where a process stands among those of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The number of this process; it plays the device of that number, if there is one.
+    pub rank: usize,
+    /// For each rank a number of its host: ranks with the same number can share memory.
+    pub hosts: Vec<u32>,
+}
+
+impl Place {
+    /// How many processes there are.
+    pub fn ranks(&self) -> usize {
+        self.hosts.len()
+    }
+}
+
+/// Bytes that go from rank to rank.
+pub struct Exchange<'a, 'm> {
+    /// The stream of the program.
+    pub stream: usize,
+    /// The form that all members' messages have together.
+    pub form: Form,
+    /// All who send or receive, in ascending order; this rank is one of them.
+    pub members: &'a [usize],
+    /// The most bytes that one member sends or receives in all.
+    pub most: usize,
+    /// To whom what goes: each rank at most once, in ascending order.
+    pub sends: &'a [(usize, &'m [u8])],
+    /// From whom what comes: each rank at most once, in ascending order.
+    pub receives: &'a mut [(usize, &'m mut [u8])],
+    /// How long to wait for the others; none for ever.
+    pub timeout: Option<Duration>,
+}
+
+/// The form of an exchange. Every form can be carried out as [`Form::Messages`]; the others say more, so that an
+/// engine can use what it has for them. All members see the same one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Any messages between any members.
+    Messages,
+    /// The root sends the same bytes to all other members.
+    Broadcast {
+        /// Who sends.
+        root: usize,
+    },
+    /// Each member sends the same bytes to all members, also to itself: all receive the same. What comes lies
+    /// one behind the other in memory.
+    AllGather,
+    /// Each member may send to each other. What goes, and what comes, lies one behind the other in memory.
+    AllToAll,
+}
+
+/// Why an engine did not do what it was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EngineError {
+    /// These ranks did not come in time.
+    Late(Vec<usize>),
+    /// The engine itself, or the system, refuses: why.
+    Refused(String),
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EngineError::Late(ranks) => {
+                let ranks: Vec<String> = ranks.iter().map(|rank| format!("rank {rank}")).collect();
+                write!(f, "{} did not come in time", ranks.join(", "))
+            }
+            EngineError::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
