@@ -19,11 +19,12 @@
 #![expect(unsafe_code, reason = "devices share memory by the rules above")]
 
 use memmap2::MmapMut;
-use std::any::Any;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Buffers start at multiples of this: a cache line, and more than any element type asks for.
 pub const ALIGNMENT: usize = 64;
@@ -79,9 +80,31 @@ impl SharedBytes {
         SharedBytes { start, bytes, owner }
     }
 
+    /// Zeroed bytes that only threads of this process share; none if there is not so much memory.
+    pub fn within_process(bytes: usize) -> Option<SharedBytes> {
+        let block = Block::new(bytes)?;
+        Some(SharedBytes { start: block.start, bytes, owner: Arc::new(block) })
+    }
+
     /// How many bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// A number that processes share, at a multiple of 8 bytes. Bytes that numbers are kept in are used for nothing
+    /// else.
+    ///
+    /// # Panics
+    /// If it is not one, or does not lie in these bytes.
+    pub(crate) fn number(&self, at: usize) -> &AtomicU64 {
+        assert!(
+            at.is_multiple_of(8) && at + 8 <= self.bytes,
+            "there is no number at {at} of {} bytes",
+            self.bytes
+        );
+        // SAFETY: the number lies in the bytes, is aligned as they are and by its place, lives as long as they do, and
+        // every bit pattern is one.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 }
 
@@ -137,7 +160,9 @@ impl Arenas {
         let others = bytes.checked_sub(kept).expect("what is kept is a part of the arena");
         let blocks = match before.bytes == kept && !before.blocks.is_empty() {
             true => before.blocks,
-            false => share(kept)?.into_iter().map(|shared| shared.map(|s| Arc::new(Block::of_shared(s)))).collect(),
+            false => {
+                share(kept)?.into_iter().map(|shared| shared.map(|s| Arc::new(Block::of_shared(s)))).collect()
+            }
         };
         let others = share(others)?.into_iter().map(|shared| shared.map(Block::of_shared)).collect();
         Ok(Arenas { kept: Kept { bytes: kept, blocks }, others, bytes })

@@ -21,7 +21,6 @@
 
 pub use crate::arena::SharedBytes;
 use std::fmt;
-use std::time::Duration;
 
 /// Joins the processes of a run. See the [module](self).
 pub trait Engine: Send + Sync {
@@ -78,6 +77,17 @@ impl Place {
     pub fn ranks(&self) -> usize {
         self.hosts.len()
     }
+
+    /// Whether a device is played on this host.
+    pub fn has_here(&self, device: usize) -> bool {
+        self.hosts.get(device) == self.hosts.get(self.rank)
+    }
+
+    /// How many of so many devices are played on this host.
+    pub fn devices_here(&self, devices: u64) -> u64 {
+        let devices = usize::try_from(devices).unwrap_or(usize::MAX).min(self.ranks());
+        (0..devices).filter(|&device| self.has_here(device)).count() as u64
+    }
 }
 
 /// Bytes that go from rank to rank.
@@ -94,8 +104,6 @@ pub struct Exchange<'a, 'm> {
     pub sends: &'a [(usize, &'m [u8])],
     /// From whom what comes: each rank at most once, in ascending order.
     pub receives: &'a mut [(usize, &'m mut [u8])],
-    /// How long to wait for the others; none for ever.
-    pub timeout: Option<Duration>,
 }
 
 /// The form of an exchange. Every form can be carried out as [`Form::Messages`]; the others say more, so that an

@@ -20,4 +20,5 @@ pub mod array;
 pub mod execute;
 mod threads;
 mod lockstep;
+mod ranks;
 pub mod session;

@@ -7,6 +7,7 @@
 //! ```
 
 use crate::exactness::{Exactness, exactness};
+use crate::ranks::{Rank, on_ranks};
 use shardweave_compiler::compile::{self, Plan, compile};
 use shardweave_compiler::diagnostic::Diagnostics;
 use shardweave_compiler::layout::Layout;
@@ -14,7 +15,7 @@ use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes, ValueId};
 use shardweave_runtime::array::Array;
 use shardweave_runtime::compare::compare;
-use shardweave_runtime::execute::{Backend, Record, Recording};
+use shardweave_runtime::execute::{Backend, Record, Recording, RunError};
 use shardweave_runtime::reference::{self, Values};
 use shardweave_runtime::session::{Inputs, Session, SessionOptions};
 use shardweave_runtime::tensor::Tensor;
@@ -86,7 +87,59 @@ pub fn backends_agree(trial: &Trial<'_>) -> Result<(Plan, Vec<(String, Tensor)>)
     let outputs = run("lockstep", Backend::Lockstep)?;
     same_bits(&outputs, &run("threads", Backend::Threads)?)
         .map_err(|output| differs(&output, "lockstep and threads differ in their bits".into()))?;
+    let devices = plan.host.devices as usize;
+    if (2..=MOST_RANKS).contains(&devices) {
+        for (name, hosts) in hosts(devices) {
+            let ranks = run_on_ranks(&plan, trial, &hosts).map_err(|error| differs(name, error))?;
+            same_bits(&outputs, &ranks)
+                .map_err(|output| differs(&output, format!("lockstep and {name} differ in their bits")))?;
+        }
+    }
     Ok((plan, outputs))
+}
+
+/// More ranks are too many threads that wait for each other.
+const MOST_RANKS: usize = 16;
+
+/// Ways to spread ranks over hosts.
+fn hosts(ranks: usize) -> [(&'static str, Vec<u32>); 3] {
+    let of = |host: fn(usize) -> usize| (0..ranks).map(|rank| host(rank) as u32).collect();
+    [
+        ("ranks of one host", of(|_| 0)),
+        ("ranks of many hosts", of(|rank| rank)),
+        ("ranks of two hosts", of(|rank| rank % 2)),
+    ]
+}
+
+/// Runs on ranks, twice; gives what rank 0 has. The bytes that ranks took are what the plan promises.
+fn run_on_ranks(plan: &Plan, trial: &Trial<'_>, hosts: &[u32]) -> Result<Vec<(String, Tensor)>, String> {
+    let run = |rank: Arc<Rank>| -> Result<(Vec<(String, Tensor)>, Recording), String> {
+        let text = |error: RunError| error.to_string();
+        let options =
+            SessionOptions { engine: Some(rank), record: Record::Bytes, ..SessionOptions::default() };
+        let mut session = Session::from_plan(plan.clone(), options).map_err(text)?;
+        let inputs = inputs_of(trial);
+        let outputs = session.run(&inputs).map_err(text)?.into_vec();
+        let recording = session.recording().clone();
+        let again = session.run(&inputs).map_err(text)?.into_vec();
+        same_bits(&outputs, &again).map_err(|output| format!("{output}: the second run gives other bits"))?;
+        Ok((outputs, recording))
+    };
+    let ran = on_ranks(hosts, run).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let (mut outputs, recordings): (Vec<_>, Vec<Recording>) = ran.into_iter().unzip();
+    compare_bytes(plan, &together(&recordings))?;
+    Ok(outputs.swap_remove(0))
+}
+
+/// What all ranks recorded, as one process would have.
+fn together(recordings: &[Recording]) -> Recording {
+    let mut all = recordings[0].clone();
+    for other in &recordings[1..] {
+        for (all, other) in all.moves.iter_mut().zip(&other.moves) {
+            all.sent.iter_mut().zip(&other.sent).for_each(|(sum, more)| *sum += more);
+        }
+    }
+    all
 }
 
 /// The inputs that a program asks for, by name.

@@ -5,7 +5,8 @@
 //! * [`case`]: cases as data. A weave file whose comments say what the plan and the values have to be;
 //!   [`run_case_file`] runs one, `cases/` has them all.
 //! * [`generate`]: programs, meshes and placements drawn at random, and shrunk when one fails.
-//! * [`agree()`]: the reference, the lockstep executor and the threads give the same numbers, and send the
+//! * [`ranks`]: ranks as threads, and what joins them.
+//! * [`agree()`]: the reference, the lockstep executor, the threads and ranks give the same numbers, and send the
 //!   bytes that the plan promises.
 //! * [`sources`]: the texts of the repository that tests start from, and the plans of the cases.
 //! * [`fuzz`]: any bytes as weave file, compiled form, array file or plan.
@@ -14,6 +15,7 @@
 
 pub mod case;
 mod exactness;
+pub mod ranks;
 mod agree;
 pub mod forms;
 pub mod sources;

@@ -71,6 +71,11 @@ impl Gather {
         self.bytes
     }
 
+    /// Whether a piece of a device is taken.
+    pub fn takes_of(&self, device: DeviceId) -> bool {
+        self.parts.iter().flatten().any(|taken| taken.device == device)
+    }
+
     /// Writes the region, row-major, in the array's element type, to `out`, which is as long as it is.
     pub fn collect<'a>(&self, piece: impl Fn(DeviceId) -> &'a [u8], out: &mut [u8]) {
         let parts = 0..self.parts.len();

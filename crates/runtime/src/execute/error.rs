@@ -36,6 +36,27 @@ pub enum RunError {
     Threads(String),
     /// Outputs or a run were asked for before there were inputs or a run.
     NotReady(NotReady),
+    /// There are fewer ranks than the program has devices.
+    TooFewRanks {
+        /// How many devices.
+        devices: u64,
+        /// How many ranks.
+        ranks: usize,
+    },
+    /// Another rank failed.
+    Elsewhere {
+        /// Which.
+        rank: usize,
+        /// What it says.
+        message: String,
+    },
+    /// A rank has another plan than rank 0: another program, placement, size, option or version.
+    RanksDiffer {
+        /// Which.
+        rank: usize,
+    },
+    /// What joins the ranks failed.
+    Engine(String),
     /// The program is not one that may run: a fault of ours, with its reason.
     Broken(String),
 }
@@ -152,6 +173,16 @@ impl fmt::Display for RunError {
             }
             RunError::Threads(reason) => write!(f, "the devices' threads do not start: {reason}"),
             RunError::NotReady(what) => write!(f, "{what}"),
+            RunError::TooFewRanks { devices, ranks } => {
+                write!(f, "the program has {devices} devices, but there are {ranks} ranks to play them")
+            }
+            RunError::Elsewhere { rank, message } => write!(f, "rank {rank}: {message}"),
+            RunError::RanksDiffer { rank } => write!(
+                f,
+                "rank {rank} runs another plan than rank 0: program, placement, sizes, options and version must be the \
+                 same on all ranks"
+            ),
+            RunError::Engine(reason) => write!(f, "what joins the ranks failed: {reason}"),
             RunError::Broken(reason) => write!(f, "this is a fault of the compiler: {reason}"),
         }
     }

@@ -14,6 +14,7 @@
 
 mod compute;
 mod error;
+mod exchange;
 mod link;
 mod pace;
 mod record;
@@ -30,7 +31,8 @@ use record::{Log, Played};
 pub use spent::Spent;
 
 use crate::arena::Arenas;
-use crate::instantiate::{Copy, Lane, LaneId, Onto, Part, Run, Task, Tasks, TurnId, Work};
+use crate::engine::Exchange;
+use crate::instantiate::{Copy, Lane, LaneId, Lies, Onto, Part, Run, Task, Tasks, TurnId, Work};
 use crate::kernels::{self, Scratch};
 use crate::meet::{Met, Tick};
 use pace::Pace;
@@ -71,6 +73,17 @@ pub(crate) struct Job {
     pub probe: Option<Arc<dyn Probe>>,
     /// What devices take from others is there no sooner than over this link.
     pub play: Option<Play>,
+    pub after_failure: AfterFailure,
+}
+
+/// What a lane does when one of its tasks has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AfterFailure {
+    /// It stops; whoever waits for it hears of it.
+    Stop,
+    /// It does all that others wait for, with bytes that are worth nothing, and tells at its end: others are in other
+    /// processes, whose messages cannot be called back.
+    GoOn,
 }
 
 /// How lanes meet.
@@ -80,6 +93,11 @@ pub(crate) trait Rendezvous {
 
     /// Whether a lane has come to a tick; an executor that can wait never says [`Met::NotYet`].
     fn meet(&self, lane: LaneId, tick: Tick) -> Met;
+
+    /// Exchanges bytes with other ranks.
+    fn exchange(&self, _: Exchange<'_, '_>) {
+        unreachable!("devices in one process share their memory");
+    }
 }
 
 /// How far a lane came.
@@ -103,6 +121,8 @@ pub(crate) struct Walk<'a> {
     at: usize,
     /// How many tasks the probe was told of: one that had to wait is gone on with, not begun again.
     told: usize,
+    /// The first task that failed, if the lane goes on after failures.
+    failed: Option<(TurnId, How)>,
     log: Option<Log>,
     /// The times of its streams, where a link is played.
     pace: Option<Pace<'a>>,
@@ -114,7 +134,7 @@ impl<'a> Walk<'a> {
     pub fn new(job: &'a Job, id: LaneId, scratch: &'a Scratch) -> Walk<'a> {
         let lane = &job.tasks.lanes[id];
         let pace = job.play.as_ref().map(|play| Pace::new(play, id, &job.tasks));
-        Walk { job, lane, id, at: 0, told: 0, log: job.recorder.log(id), pace, scratch }
+        Walk { job, lane, id, at: 0, told: 0, failed: None, log: job.recorder.log(id), pace, scratch }
     }
 
     /// How many tasks are done.
@@ -126,15 +146,22 @@ impl<'a> Walk<'a> {
     pub fn advance(&mut self, rendezvous: &impl Rendezvous) -> Outcome {
         // What a task leaves half done when it panics is bytes of the arena, which nobody reads: the lane
         // stops, and the next run writes before it reads.
-        let walked = catch_unwind(AssertUnwindSafe(|| self.tasks(rendezvous)));
-        let outcome = walked.unwrap_or_else(|payload| self.failed(How::Panic(panic_text(&*payload))));
-        if matches!(outcome, Outcome::Waits(..)) {
-            return outcome; // to be continued
-        }
+        let outcome = loop {
+            let walked = catch_unwind(AssertUnwindSafe(|| self.tasks(rendezvous)));
+            let outcome = walked.unwrap_or_else(|payload| self.failed(How::Panic(panic_text(&*payload))));
+            match (outcome, self.job.after_failure) {
+                (Outcome::Waits(turn, lanes), _) => return Outcome::Waits(turn, lanes), // to be continued
+                (Outcome::Failed(turn, how), AfterFailure::GoOn) => {
+                    self.failed.get_or_insert((turn, how));
+                    self.at += 1;
+                }
+                (outcome, _) => break outcome,
+            }
+        };
         if let Some(log) = self.log.take() {
             self.job.recorder.add(log);
         }
-        outcome
+        self.failed.take().map_or(outcome, |(turn, how)| Outcome::Failed(turn, how))
     }
 
     fn tasks(&mut self, rendezvous: &impl Rendezvous) -> Outcome {
@@ -146,6 +173,8 @@ impl<'a> Walk<'a> {
             let stream = self.job.tasks.stream(task.turn);
             let mut played = Played::Nothing;
             match &task.work {
+                // What it would compute with is worth nothing.
+                Work::Kernel(_) if self.failed.is_some() => {}
                 Work::Kernel(kernel) => {
                     if let Some(pace) = &self.pace {
                         pace.wait_for(stream);
@@ -157,10 +186,14 @@ impl<'a> Walk<'a> {
                     self.pace.iter_mut().for_each(|pace| pace.worked(stream));
                 }
                 Work::Copy(copy) => {
-                    copy_pieces(&self.job.arenas, self.lane.device, copy);
+                    copy_pieces(&self.job.arenas, self.lane.device, copy, &[]);
                     let delivery = self.pace.as_mut().and_then(|pace| pace.took(stream, copy));
                     played = delivery.map_or(Played::Nothing, Played::UnderWay);
-                    self.log_copy(task, copy);
+                    self.log_taken(task, copy.sources());
+                }
+                Work::Exchange(messages) => {
+                    exchange::run(self.job, self.lane.device, messages, self.scratch, rendezvous);
+                    self.log_taken(task, messages.taken.iter().copied());
                 }
                 Work::Publish(tick) => {
                     self.pace.iter().for_each(|pace| pace.tells(stream, *tick));
@@ -198,10 +231,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn log_copy(&mut self, task: &Task, copy: &Copy) {
+    fn log_taken(&mut self, task: &Task, taken: impl Iterator<Item = (DeviceId, usize)>) {
         if let Some(log) = &mut self.log {
             let instr = self.job.tasks.turns[task.turn].instr;
-            for (from, bytes) in copy.sources().filter(|(from, _)| *from != self.lane.device) {
+            for (from, bytes) in taken.filter(|(from, _)| *from != self.lane.device) {
                 log.take(instr, from, bytes);
             }
         }
@@ -233,30 +266,43 @@ fn meet_all(rendezvous: &impl Rendezvous, lanes: &[LaneId], tick: Tick) -> Resul
     if late.is_empty() { Ok(()) } else { Err(Missing::Late(late)) }
 }
 
-fn copy_pieces(arenas: &Arenas, device: DeviceId, copy: &Copy) {
+/// Takes what a copy says; what was received lies in the mail.
+fn copy_pieces(arenas: &Arenas, device: DeviceId, copy: &Copy, mail: &[u8]) {
     if let Some((combine, region)) = &copy.fill {
         kernels::fill_identity(*combine, copy.dtype, arenas.write(device.index(), region.clone()));
     }
     for transfer in &copy.transfers {
-        transfer.runs.for_each(|run| match (copy.combine, transfer.onto, &transfer.parts[..]) {
-            (Some(combine), Onto::Earlier, parts) => {
-                reduce_run(arenas, device, transfer.target, run, |at, whole| {
-                    let of = |part: &Part| read_part(arenas, part, at);
-                    parts.iter().for_each(|part| kernels::combine(combine, copy.dtype, whole, of(part)));
-                });
+        // Where the run at hand starts in parts that were received.
+        let mut received = 0;
+        transfer.runs.for_each(|run| {
+            // A part's bytes for a block of the run.
+            let of = |part: &Part, at: Run| match part.lies {
+                Lies::InArena => read_part(arenas, part, at),
+                Lies::InMail => &mail[part.source + received + (at.source - run.source)..][..at.bytes],
+            };
+            match (copy.combine, transfer.onto, &transfer.parts[..]) {
+                (Some(combine), Onto::Earlier, parts) => {
+                    reduce_run(arenas, device, transfer.target, run, |at, whole| {
+                        parts
+                            .iter()
+                            .for_each(|part| kernels::combine(combine, copy.dtype, whole, of(part, at)));
+                    });
+                }
+                (Some(combine), Onto::Nothing, [first, second, later @ ..]) => {
+                    reduce_run(arenas, device, transfer.target, run, |at, whole| {
+                        kernels::combine_two(combine, copy.dtype, whole, of(first, at), of(second, at));
+                        later
+                            .iter()
+                            .for_each(|part| kernels::combine(combine, copy.dtype, whole, of(part, at)));
+                    });
+                }
+                (_, _, parts) => {
+                    let target = transfer.target + run.target;
+                    let part = of(&parts[0], run);
+                    arenas.write(device.index(), target..target + run.bytes).copy_from_slice(part);
+                }
             }
-            (Some(combine), Onto::Nothing, [first, second, later @ ..]) => {
-                reduce_run(arenas, device, transfer.target, run, |at, whole| {
-                    let of = |part: &Part| read_part(arenas, part, at);
-                    kernels::combine_two(combine, copy.dtype, whole, of(first), of(second));
-                    later.iter().for_each(|part| kernels::combine(combine, copy.dtype, whole, of(part)));
-                });
-            }
-            (_, _, parts) => {
-                let target = transfer.target + run.target;
-                let part = read_part(arenas, &parts[0], run);
-                arenas.write(device.index(), target..target + run.bytes).copy_from_slice(part);
-            }
+            received += run.bytes;
         });
     }
 }

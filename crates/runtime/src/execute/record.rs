@@ -106,7 +106,7 @@ impl Doing {
     pub(crate) fn of(work: &Work) -> Doing {
         match work {
             Work::Kernel(_) => Doing::Compute,
-            Work::Copy(_) => Doing::Copy,
+            Work::Copy(_) | Work::Exchange(_) => Doing::Copy,
             Work::Publish(_) => Doing::Tell,
             Work::Wait(..) => Doing::Wait,
         }
@@ -259,14 +259,9 @@ impl Log {
                         |&other: &LaneId| Some((tasks.lanes[other].device, *told.get(&(other, *tick))?));
                     waited = lanes.iter().filter_map(told).collect();
                 }
-                Work::Copy(copy) => {
-                    let mut bytes: BTreeMap<DeviceId, u64> = BTreeMap::new();
-                    for (from, more) in copy.sources().filter(|(from, _)| *from != lane.device) {
-                        *bytes.entry(from).or_default() += more as u64;
-                    }
-                    let given = |from| waited.get(&from).copied().unwrap_or(start);
-                    let taken = |(from, bytes)| Taken { from, bytes, given: given(from) };
-                    done.taken = bytes.into_iter().map(taken).collect();
+                Work::Copy(copy) => done.taken = taken(lane.device, copy.sources(), &waited, start),
+                Work::Exchange(messages) => {
+                    done.taken = taken(lane.device, messages.taken.iter().copied(), &waited, start);
                 }
                 Work::Publish(_) => {}
             }
@@ -277,6 +272,21 @@ impl Log {
         }
         events
     }
+}
+
+/// What a device took of others, one entry for each; where nobody told, from the `start` on.
+fn taken(
+    device: DeviceId,
+    sources: impl Iterator<Item = (DeviceId, usize)>,
+    told: &BTreeMap<DeviceId, Duration>,
+    start: Duration,
+) -> Vec<Taken> {
+    let mut bytes: BTreeMap<DeviceId, u64> = BTreeMap::new();
+    for (from, more) in sources.filter(|(from, _)| *from != device) {
+        *bytes.entry(from).or_default() += more as u64;
+    }
+    let given = |from| told.get(&from).copied().unwrap_or(start);
+    bytes.into_iter().map(|(from, bytes)| Taken { from, bytes, given: given(from) }).collect()
 }
 
 /// Operations of the products of a kernel.

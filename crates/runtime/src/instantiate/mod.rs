@@ -11,7 +11,9 @@
 //! ```
 
 mod buffers;
+mod islands;
 mod kernels;
+mod messages;
 mod moves;
 mod packing;
 mod runs;
@@ -25,7 +27,8 @@ pub(crate) use runs::{Run, Runs};
 #[cfg(test)]
 pub(crate) use tasks::Transfer;
 pub(crate) use tasks::{
-    Copy, Kernel, Lane, LaneId, Made, Onto, Operand, PackedConstantId, Part, Task, Tasks, TurnId, Work,
+    Copy, Kernel, Lane, LaneId, Lies, Made, Messages, Onto, Operand, PackedConstantId, Part, Spot, Task,
+    Tasks, TurnId, Work,
 };
 pub use tasks::{Instr, InstrId};
 pub(crate) use unroll::instantiate;

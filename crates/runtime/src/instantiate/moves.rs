@@ -12,7 +12,7 @@
 
 use super::buffers::{Buffers, Held, check_steps};
 use super::slices;
-use super::tasks::{Copy, Onto, Part, Transfer};
+use super::tasks::{Copy, Lies, Onto, Part, Transfer};
 use super::{InstantiateError, runs::Runs};
 use shardweave_compiler::dtype::{Combine, DType};
 use shardweave_compiler::host::{At, BufferId};
@@ -147,7 +147,7 @@ impl Taken {
         if fetch.from.index() == device && share_bytes(&source.piece.region, &target.piece.region) {
             return Err(InstantiateError::Broken(format!("device {device} moves a buffer onto itself")));
         }
-        Ok(Part { from: fetch.from, source: source.piece.region.start })
+        Ok(Part { from: fetch.from, source: source.piece.region.start, lies: Lies::InArena })
     }
 
     fn runs(

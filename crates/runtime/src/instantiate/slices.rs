@@ -14,7 +14,7 @@
 
 use super::moves::Phase;
 use super::runs::Runs;
-use super::tasks::{Copy, Onto, Part, Transfer};
+use super::tasks::{Copy, Lies, Onto, Part, Transfer};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::ops::Range;
@@ -92,7 +92,7 @@ fn gather_slices(copy: &Copy, group: &Group, place: usize, slices: &[Range<usize
     let transfers: Vec<Transfer> = others
         .map(|(_, (&from, slice))| Transfer {
             onto: Onto::Nothing,
-            parts: [Part { from, source: target }].into(),
+            parts: [Part { from, source: target, lies: Lies::InArena }].into(),
             target,
             runs: group.runs.slice(slice).taken_from_target(),
         })

@@ -5,6 +5,7 @@
 //! tick, others wait until it has. Nothing else orders lanes.
 
 use super::runs::Runs;
+use crate::engine::Form;
 use crate::kernels::Pieces;
 use crate::meet::Tick;
 use shardweave_compiler::dtype::{Combine, DType, Number};
@@ -43,6 +44,8 @@ pub struct Tasks {
     pub packed_arena: usize,
     /// How many constants are kept packed, on all devices.
     pub packed_constants: usize,
+    /// The last tick.
+    pub last_tick: Tick,
 }
 
 /// What one lane does.
@@ -96,6 +99,8 @@ pub enum Work {
     Kernel(Box<Kernel>),
     /// Takes elements from pieces of its own and of other devices.
     Copy(Box<Copy>),
+    /// Exchanges bytes with ranks whose memory is not shared.
+    Exchange(Box<Messages>),
     /// Tells that all before it is done.
     Publish(Tick),
     /// Goes on when all of these lanes have published the tick.
@@ -198,10 +203,77 @@ pub enum Onto {
 /// A source piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Whose arena it lies in.
+    /// Whose it is.
     pub from: DeviceId,
-    /// Where it starts there.
+    /// Where it starts.
     pub source: usize,
+    /// Where it lies.
+    pub lies: Lies,
+}
+
+/// Where a source piece lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lies {
+    /// In the arena of the device whose it is: the runs say what is taken of it.
+    InArena,
+    /// In what was received: what is taken, and nothing else, one run behind the other.
+    InMail,
+}
+
+/// What a rank exchanges with others at a time. See [`messages`](super::messages).
+#[derive(Debug)]
+pub struct Messages {
+    /// The stream, and the form and the members of the exchange, as the engine is told.
+    pub stream: usize,
+    pub form: Form,
+    pub members: Box<[usize]>,
+    /// The most bytes that one member sends or receives.
+    pub most: usize,
+    /// How elements are stored, at all ends.
+    pub dtype: DType,
+    /// Bytes that are filled with the identity of an operator first.
+    pub fill: Option<(Combine, Range<usize>)>,
+    /// What is put together before it is sent.
+    pub packs: Box<[Pack]>,
+    /// To whom what is sent.
+    pub sends: Box<[(usize, Spot)]>,
+    /// How many bytes are put together before they are sent.
+    pub packed: usize,
+    /// From whom what is received.
+    pub receives: Box<[(usize, Spot)]>,
+    /// How many bytes are received that do not go straight to where they belong.
+    pub mail: usize,
+    /// What is done with what was received, and with own pieces.
+    pub copy: Option<Copy>,
+    /// What is taken of others, in bytes.
+    pub taken: Box<[(DeviceId, usize)]>,
+}
+
+/// Stretches of the own arena, put one behind the other.
+#[derive(Debug)]
+pub struct Pack {
+    /// Where in the bytes that are put together.
+    pub at: usize,
+    /// What.
+    pub chunks: Box<[Chunk]>,
+}
+
+/// Bytes of a piece.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// Where the piece starts in the arena.
+    pub source: usize,
+    /// Which of its bytes.
+    pub runs: Runs,
+}
+
+/// Where the bytes of a message lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Spot {
+    /// In the own arena.
+    Arena(Range<usize>),
+    /// In what is put together, or in what is received, to be taken apart.
+    Mail(Range<usize>),
 }
 
 impl Copy {

@@ -1,10 +1,12 @@
 //! Walks over the program as it runs and gives each lane its tasks.
 
 use super::buffers::Buffers;
+use super::islands::apart;
 use super::moves::{Phase, phases};
 use super::packing::Packing;
-use super::tasks::{Copy, Instr, Lane, LaneId, Task, Tasks, Turn, TurnId, Work};
+use super::tasks::{Copy, Instr, Lane, LaneId, Messages, Task, Tasks, Turn, TurnId, Work};
 use super::{InstantiateError, InstrId, Streams, kernels};
+use crate::engine::Place;
 use crate::meet::Tick;
 use shardweave_compiler::host::{
     Action, At, BufferId, Enqueued, EventId, HostInstr, HostProgram, Recorded, Recordings, StreamId, Walk,
@@ -20,16 +22,25 @@ use std::sync::Arc;
 const MOST_TASKS: u64 = 1 << 24;
 
 /// What each device does in a run of the program.
-pub fn instantiate(program: &HostProgram, streams: Streams) -> Result<Tasks, InstantiateError> {
-    let mut unroll = Unroll::new(program, streams)?;
+///
+/// Where devices are ranks, only the lanes of this rank's device have tasks.
+pub fn instantiate(
+    program: &HostProgram,
+    streams: Streams,
+    place: Option<&Place>,
+) -> Result<Tasks, InstantiateError> {
+    let mut unroll = Unroll::new(program, streams, place)?;
     enqueue(&program.body, Walk::Every, &mut |enqueued| unroll.action(enqueued))?;
     unroll.tasks.packed_arena = unroll.packing.end().max(unroll.tasks.arena);
     unroll.tasks.packed_constants = unroll.packing.constants();
+    unroll.tasks.last_tick = unroll.tick;
     Ok(unroll.tasks)
 }
 
 struct Unroll<'a> {
     program: &'a HostProgram,
+    /// Where this process stands, if devices are ranks.
+    place: Option<&'a Place>,
     buffers: Buffers<'a>,
     tasks: Tasks,
     /// The lane of a device's stream.
@@ -44,7 +55,11 @@ struct Unroll<'a> {
 }
 
 impl<'a> Unroll<'a> {
-    fn new(program: &'a HostProgram, streams: Streams) -> Result<Unroll<'a>, InstantiateError> {
+    fn new(
+        program: &'a HostProgram,
+        streams: Streams,
+        place: Option<&'a Place>,
+    ) -> Result<Unroll<'a>, InstantiateError> {
         let used = used_devices(program)?;
         let buffers = Buffers::new(program)?;
         let mut tasks = Tasks {
@@ -54,9 +69,13 @@ impl<'a> Unroll<'a> {
             arena: buffers.arena(),
             packed_arena: buffers.arena(),
             packed_constants: 0,
+            last_tick: 0,
             used: used.clone(),
         };
-        let lane_count = used.iter().filter(|&&used| used).count() as u64;
+        let lane_count = match place {
+            Some(_) => 1,
+            None => used.iter().filter(|&&used| used).count() as u64,
+        };
         if turns_of(&program.body).saturating_mul(lane_count) > MOST_TASKS {
             let what =
                 format!("a plan of more than {MOST_TASKS} instructions, counted on all devices at all steps");
@@ -80,6 +99,7 @@ impl<'a> Unroll<'a> {
         }
         Ok(Unroll {
             program,
+            place,
             packing: Packing::new(program, buffers.arena()),
             buffers,
             tasks,
@@ -123,10 +143,11 @@ impl<'a> Unroll<'a> {
         self.tasks.lanes[lane].tasks.push(Task { turn, work });
     }
 
-    /// The devices that hold anything.
+    /// The devices that get tasks: all that hold anything, but where devices are ranks only that of this one.
     fn devices(&self) -> Vec<DeviceId> {
-        let used = self.tasks.used.iter().enumerate();
-        used.filter(|&(_, &used)| used).map(|(device, _)| DeviceId::new(device)).collect()
+        let used = self.tasks.used.iter().enumerate().filter(|&(_, &used)| used).map(|(device, _)| device);
+        let here = |&device: &usize| self.place.is_none_or(|place| place.rank == device);
+        used.filter(here).map(DeviceId::new).collect()
     }
 
     fn compute(
@@ -155,14 +176,24 @@ impl<'a> Unroll<'a> {
         at: &At,
     ) -> Result<(), InstantiateError> {
         let phases = phases(mv, &self.buffers, self.tasks.used.len(), at)?;
+        let (phases, messages): (Vec<Phase>, Vec<Option<Messages>>) = match self.place {
+            Some(place) => phases.into_iter().map(|phase| apart(phase, place, stream.index())).unzip(),
+            None => (phases, Vec::new()),
+        };
+        let mut messages = messages.into_iter();
         let meetings = Meetings::new(&phases, self.tick + 1);
         self.tick = meetings.last_tick();
-        for (offset, phase) in phases.into_iter().enumerate() {
+        let devices = self.devices();
+        for (offset, mut phase) in phases.into_iter().enumerate() {
             self.meet(turn, stream, &meetings, offset);
-            for (device, copy) in phase.into_iter().enumerate() {
-                if let Some(copy) = copy {
-                    self.push(DeviceId::new(device), stream, turn, Work::Copy(Box::new(copy)));
+            for &device in &devices {
+                if let Some(copy) = phase[device.index()].take() {
+                    self.push(device, stream, turn, Work::Copy(Box::new(copy)));
                 }
+            }
+            if let (Some(messages), Some(place)) = (messages.next().flatten(), self.place) {
+                let own = DeviceId::new(place.rank);
+                self.push(own, stream, turn, Work::Exchange(Box::new(messages)));
             }
         }
         self.meet(turn, stream, &meetings, meetings.waits.len() - 1);

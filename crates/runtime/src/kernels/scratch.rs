@@ -23,7 +23,7 @@ impl Scratch {
     }
 
     /// A buffer of so many elements; what they are is arbitrary.
-    pub(super) fn buffer<T: Pod>(&self, len: usize) -> Buffer<'_, T> {
+    pub(crate) fn buffer<T: Pod>(&self, len: usize) -> Buffer<'_, T> {
         let size = len.checked_mul(size_of::<T>()).expect("a buffer fits in memory");
         let mut bytes = self.taken(size);
         bytes.resize(size);
@@ -44,7 +44,7 @@ impl Scratch {
 }
 
 /// A buffer that a kernel has taken.
-pub(super) struct Buffer<'a, T> {
+pub(crate) struct Buffer<'a, T> {
     scratch: &'a Scratch,
     bytes: AlignedBytes,
     elements: PhantomData<T>,

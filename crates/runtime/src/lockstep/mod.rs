@@ -93,7 +93,7 @@ pub(crate) fn execute(job: &Job) -> Result<(), RunError> {
 mod tests {
     use super::*;
     use crate::arena::{Arenas, Kept};
-    use crate::execute::{Record, Recorder};
+    use crate::execute::{AfterFailure, Record, Recorder};
     use crate::instantiate::tasks::{Instr, Lane, Task, Tasks, Turn, Work};
     use crate::threads::Threads;
     use shardweave_compiler::host::StreamId;
@@ -122,10 +122,27 @@ mod tests {
         });
         let lanes = lanes.collect();
         let arenas = Arenas::around(Kept::default(), 0, 0, &used).expect("no bytes can be had");
-        let tasks = Tasks { lanes, instrs, turns, used, arena: 0, packed_arena: 0, packed_constants: 0 };
+        let tasks = Tasks {
+            lanes,
+            instrs,
+            turns,
+            used,
+            arena: 0,
+            packed_arena: 0,
+            packed_constants: 0,
+            last_tick: 0,
+        };
         let recorder = Recorder::new(Record::Nothing, Instant::now());
         let (tasks, arenas, packed) = (Arc::new(tasks), Arc::new(arenas), Arc::default());
-        Arc::new(Job { tasks, arenas, packed, recorder, probe: None, play: None })
+        Arc::new(Job {
+            tasks,
+            arenas,
+            packed,
+            recorder,
+            probe: None,
+            play: None,
+            after_failure: AfterFailure::Stop,
+        })
     }
 
     fn wait(lanes: &[usize], tick: Tick) -> Work {

@@ -3,26 +3,62 @@
 use super::loaded::{Drain, LoadedProgram};
 use crate::arena::Arenas;
 use crate::array::Array;
+use crate::engine::Engine;
+use crate::execute::RunError;
 use crate::tensor::Tensor;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 /// All outputs as whole arrays, in the order of the program.
-pub(crate) fn whole(program: &LoadedProgram, arenas: &Arenas) -> Vec<(String, Tensor)> {
+pub(crate) fn whole<'a>(
+    program: &LoadedProgram,
+    piece: impl Fn(&Drain, DeviceId) -> &'a [u8],
+) -> Vec<(String, Tensor)> {
     let one = |drain: &Drain| {
         let mut whole = Tensor::zeros(drain.ty.dtype(), &drain.ty.sizes());
-        drain.gather.collect(|device| piece(drain, arenas, device), whole.bytes_mut());
+        drain.gather.collect(|device| piece(drain, device), whole.bytes_mut());
         (drain.name.clone(), whole)
     };
     program.outputs.iter().map(one).collect()
+}
+
+/// The same on rank 0, nothing on the others.
+pub(crate) fn at_rank_0(
+    program: &LoadedProgram,
+    engine: &dyn Engine,
+    arenas: &Arenas,
+) -> Result<Vec<(String, Tensor)>, RunError> {
+    let rank = engine.place().rank;
+    let mut own: Vec<u8> = Vec::new();
+    for drain in program.outputs.iter().filter(|drain| drain.gather.takes_of(DeviceId::new(rank))) {
+        own.extend_from_slice(drain.piece(arenas, DeviceId::new(rank)));
+    }
+    let Some(told) = engine.gather(&own)? else { return Ok(Vec::new()) };
+    // Where the pieces of each output start among the bytes of each rank.
+    let mut start = vec![0; told.len()];
+    let mut pieces: BTreeMap<(&str, DeviceId), &[u8]> = BTreeMap::new();
+    for drain in &program.outputs {
+        for (device, bytes) in told.iter().enumerate() {
+            let region = drain.regions.get(device).cloned().flatten();
+            if let Some(region) = region.filter(|_| drain.gather.takes_of(DeviceId::new(device))) {
+                let end = start[device] + region.len();
+                let piece = bytes.get(start[device]..end);
+                let short = || RunError::Engine(format!("rank {device} sends too few bytes of its outputs"));
+                pieces.insert((&drain.name, DeviceId::new(device)), piece.ok_or_else(short)?);
+                start[device] = end;
+            }
+        }
+    }
+    Ok(whole(program, |drain, device| pieces[&(drain.name.as_str(), device)]))
 }
 
 /// All outputs in the layouts in which the devices hold them, in the order of the program.
 pub(crate) fn placed(program: &LoadedProgram, arenas: &Arenas) -> Vec<(String, Array)> {
     let one = |drain: &Drain| {
         let copy = |_: &_, device, out: &mut [u8]| -> Result<(), Infallible> {
-            out.copy_from_slice(piece(drain, arenas, device));
+            out.copy_from_slice(drain.piece(arenas, device));
             Ok(())
         };
         let Ok(array) = Array::try_filled(drain.ty.clone(), copy);
@@ -31,8 +67,10 @@ pub(crate) fn placed(program: &LoadedProgram, arenas: &Arenas) -> Vec<(String, A
     program.outputs.iter().map(one).collect()
 }
 
-/// A device's piece of an output.
-fn piece<'a>(drain: &Drain, arenas: &'a Arenas, device: DeviceId) -> &'a [u8] {
-    let region = drain.regions[device.index()].clone().expect("a device of the mesh holds a piece");
-    arenas.read(device.index(), region)
+impl Drain {
+    /// A device's piece of the output.
+    pub fn piece<'a>(&self, arenas: &'a Arenas, device: DeviceId) -> &'a [u8] {
+        let region = self.regions[device.index()].clone().expect("a device of the mesh holds a piece");
+        arenas.read(device.index(), region)
+    }
 }

@@ -1,8 +1,10 @@
 //! A program that is loaded: its tasks, and where its inputs and outputs lie on every device.
 
 use crate::array::{ArrayType, Gather, Holds};
+use crate::engine::Place;
 use crate::execute::RunError;
 use crate::instantiate::{Buffers, Held, InstantiateError, Streams, Tasks, instantiate, share_bytes};
+use crate::ranks::digest;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{At, Buffer, BufferId, HostProgram, Role, Verified};
 use shardweave_compiler::id::Id;
@@ -21,6 +23,8 @@ pub(crate) struct LoadedProgram {
     pub output_bytes: u64,
     /// The first bytes of the arena, which constants alone use: they can stay for other plans.
     pub kept: usize,
+    /// Other programs have another one, where ranks have to run the same; else 0.
+    pub digest: u64,
 }
 
 /// Where an input goes.
@@ -65,8 +69,13 @@ pub(crate) type DTypeOf<'a> = &'a dyn Fn(&str) -> Option<DType>;
 
 impl LoadedProgram {
     /// Loads a program.
-    pub fn new(host: &Verified, streams: Streams, dtype_of: DTypeOf<'_>) -> Result<LoadedProgram, RunError> {
-        let tasks = instantiate(host, streams).map_err(RunError::from)?;
+    pub fn new(
+        host: &Verified,
+        streams: Streams,
+        place: Option<&Place>,
+        dtype_of: DTypeOf<'_>,
+    ) -> Result<LoadedProgram, RunError> {
+        let tasks = instantiate(host, streams, place).map_err(RunError::from)?;
         let buffers = Buffers::new(host)?;
         let written = written_buffers(host);
         let extent = |buffer: BufferId| host.buffers[buffer].extent();
@@ -90,12 +99,14 @@ impl LoadedProgram {
             outputs,
             output_bytes,
             kept: constant_bytes(host),
+            digest: place.map_or(0, |_| digest(&[&host.to_string(), env!("CARGO_PKG_VERSION")])),
         })
     }
 
-    /// How many devices hold anything.
-    pub fn device_count(&self) -> u64 {
-        self.tasks.used.iter().filter(|&&used| used).count() as u64
+    /// How many of the devices hold anything.
+    pub fn device_count(&self, is_counted: impl Fn(usize) -> bool) -> u64 {
+        let used = self.tasks.used.iter().enumerate().filter(|(_, used)| **used);
+        used.filter(|(device, _)| is_counted(*device)).count() as u64
     }
 }
 

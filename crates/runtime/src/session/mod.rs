@@ -15,11 +15,13 @@
 
 mod bind;
 mod collect;
+mod executor;
 mod fits;
 mod io;
 mod loaded;
 mod options;
 mod plans;
+mod prepared;
 mod reshard;
 
 pub use io::{Inputs, Outputs};
@@ -29,15 +31,13 @@ pub use reshard::Resharded;
 use crate::arena::Arenas;
 use crate::array::Array;
 use crate::execute::{
-    Backend, InputError, Job, NotReady, PackedConstants, Play, Recorder, Recording, RunError, WrongInput,
+    InputError, Job, NotReady, PackedConstants, Play, Recorder, Recording, RunError, WrongInput,
 };
 use crate::instantiate::LaneId;
-use crate::lockstep;
 use crate::meet::lock;
-use crate::memory;
 use crate::tensor::ArraySource;
-use crate::threads::{Round, Threads};
 use bind::Binding;
+use executor::Executor;
 use loaded::{AfterRun, Feed, LoadedProgram};
 use plans::{LoadedPlan, Plans};
 use shardweave_compiler::compile::Plan;
@@ -85,16 +85,12 @@ enum Results {
     There,
 }
 
-enum Executor {
-    Threads(Threads),
-    Lockstep,
-}
-
 impl Session {
     /// A session that compiles the program for the sizes of its inputs when they come. Without a
     /// placement it runs on one device. The plans of the 64 sets of sizes used last are kept.
     pub fn new(program: Program, placement: Option<Placement>, options: SessionOptions) -> Session {
-        Session::with(Plans::of(program, placement), options)
+        let executor = Executor::new(&options);
+        Session::with(Plans::of(program, placement), options, executor)
     }
 
     /// A session for a plan that is there already; the inputs must have its sizes.
@@ -102,8 +98,7 @@ impl Session {
     /// # Errors
     /// [`RunError::OutOfMemory`] and [`RunError::TooLarge`] if what the plan needs is not there.
     pub fn from_plan(plan: Plan, options: SessionOptions) -> Result<Session, RunError> {
-        let loaded = LoadedPlan::from_plan(plan, &options)?;
-        Session::given(loaded, options)
+        Session::given(LoadedPlan::from_plan(plan, &options), options)
     }
 
     /// A session for a host program. Inputs and outputs have the types that
@@ -112,22 +107,19 @@ impl Session {
     /// # Errors
     /// As those of [`Session::from_plan`].
     pub fn from_host(host: &Verified, options: SessionOptions) -> Result<Session, RunError> {
-        let loaded = LoadedPlan::from_host(host, &options)?;
-        Session::given(loaded, options)
+        Session::given(LoadedPlan::from_host(host, &options), options)
     }
 
-    fn given(loaded: LoadedPlan, options: SessionOptions) -> Result<Session, RunError> {
-        let loaded = Arc::new(loaded);
-        let mut session = Session::with(Plans::Given(loaded.clone()), options);
+    fn given(loaded: Result<LoadedPlan, RunError>, options: SessionOptions) -> Result<Session, RunError> {
+        let executor = Executor::new(&options);
+        executor.agree(loaded.as_ref().map(|loaded| loaded.program.digest).map_err(RunError::clone))?;
+        let loaded = Arc::new(loaded?);
+        let mut session = Session::with(Plans::Given(loaded.clone()), options, executor);
         session.take_into_use(loaded)?;
         Ok(session)
     }
 
-    fn with(plans: Plans, options: SessionOptions) -> Session {
-        let executor = match options.backend {
-            Backend::Threads => Executor::Threads(Threads::new(options.cores)),
-            Backend::Lockstep => Executor::Lockstep,
-        };
+    fn with(plans: Plans, options: SessionOptions, executor: Executor) -> Session {
         Session {
             plans,
             options,
@@ -196,16 +188,40 @@ impl Session {
     /// together, or the program cannot be planned at their sizes; [`RunError::OutOfMemory`] and
     /// [`RunError::TooLarge`] if what the plan needs is not there; [`RunError::Threads`].
     pub fn bind(&mut self, inputs: &Inputs) -> Result<(), RunError> {
-        let mut wrong = Vec::new();
+        let plan = self.plan_for(inputs);
+        self.put_to_use(plan)?;
+        let bindings = self.bindings(inputs);
+        self.read(bindings)
+    }
+
+    /// The plan for the sizes of these inputs.
+    fn plan_for(&mut self, inputs: &Inputs) -> Result<Arc<LoadedPlan>, RunError> {
         if let (Plans::Compiled(compiled), false) = (&self.plans, self.sizes_fit(inputs)) {
+            let mut wrong = Vec::new();
             let array = |name: &str| self.constants.get(name).or_else(|| inputs.get(name));
-            let sizes = bind::sizes_of(&compiled.program, &self.options.sizes, array, &mut wrong)?;
-            match sizes {
-                Some(sizes) => self.prepare(&sizes)?,
-                None => return Err(self.refusal(wrong, inputs)),
-            }
+            return match bind::sizes_of(&compiled.program, &self.options.sizes, array, &mut wrong)? {
+                Some(sizes) => self.plans.for_sizes(&sizes, &self.options),
+                None => Err(self.refusal(wrong, inputs)),
+            };
         }
         let in_use = self.in_use.as_ref().ok_or(RunError::NotReady(NotReady::Inputs))?;
+        Ok(in_use.loaded.clone())
+    }
+
+    /// A plan comes into use, if it is there on all ranks.
+    fn put_to_use(&mut self, plan: Result<Arc<LoadedPlan>, RunError>) -> Result<(), RunError> {
+        self.executor.agree(plan.as_ref().map(|plan| plan.program.digest).map_err(RunError::clone))?;
+        let plan = plan?;
+        match &self.in_use {
+            Some(in_use) if Arc::ptr_eq(&in_use.loaded, &plan) => Ok(()),
+            _ => self.take_into_use(plan),
+        }
+    }
+
+    /// What is to be read: all inputs that are not there yet.
+    fn bindings(&self, inputs: &Inputs) -> Result<Vec<Binding>, RunError> {
+        let in_use = self.in_use.as_ref().ok_or(RunError::NotReady(NotReady::Inputs))?;
+        let mut wrong = Vec::new();
         let mut bindings: Vec<Binding> = Vec::new();
         let mut taken = 0;
         for (index, feed) in in_use.loaded.program.inputs.iter().enumerate() {
@@ -233,7 +249,7 @@ impl Session {
         if !wrong.is_empty() || !named_right && self.misnamed(inputs).next().is_some() {
             return Err(self.refusal(wrong, inputs));
         }
-        self.read(bindings)
+        Ok(bindings)
     }
 
     /// The error of inputs that are wrong, with those that are wrong by their names.
@@ -269,7 +285,7 @@ impl Session {
             return Err(RunError::NotReady(NotReady::Inputs));
         }
         in_use.results = Results::None;
-        let link = self.options.link.filter(|_| self.options.backend == Backend::Threads);
+        let link = self.options.link.filter(|_| matches!(self.executor, Executor::Threads(_)));
         let play = link.map(|link| Play::new(link, &program.tasks));
         let start = play.as_ref().map_or_else(Instant::now, Play::start);
         let job = Job {
@@ -279,6 +295,7 @@ impl Session {
             recorder: Recorder::new(self.options.record, start),
             probe: self.options.probe.clone(),
             play,
+            after_failure: self.executor.after_failure(),
         };
         // The place of the last run's job, if nobody holds it: a run allocates nothing.
         match self.job.as_mut().and_then(Arc::get_mut) {
@@ -298,12 +315,17 @@ impl Session {
         Ok(())
     }
 
-    /// The outputs of the last run as whole arrays, in the order of the program.
+    /// The outputs of the last run as whole arrays, in the order of the program. Where devices are ranks, rank 0
+    /// has them, and the others none.
     ///
     /// # Errors
     /// [`RunError::NotReady`] before a run that succeeds.
     pub fn outputs(&self) -> Result<Outputs, RunError> {
-        Ok(Outputs::new(collect::whole(self.with_results()?, &self.arenas)))
+        let program = self.with_results()?;
+        Ok(Outputs::new(match self.executor.engine() {
+            None => collect::whole(program, |drain, device| drain.piece(&self.arenas, device)),
+            Some(engine) => collect::at_rank_0(program, engine, &self.arenas)?,
+        }))
     }
 
     /// The outputs of the last run in the layouts in which the devices hold them.
@@ -332,11 +354,8 @@ impl Session {
 
     /// Makes the plan for these sizes the one in use, compiling it if it is not there.
     pub fn prepare(&mut self, sizes: &Sizes) -> Result<(), RunError> {
-        let loaded = self.plans.for_sizes(sizes, &self.options)?;
-        match &self.in_use {
-            Some(in_use) if Arc::ptr_eq(&in_use.loaded, &loaded) => Ok(()),
-            _ => self.take_into_use(loaded),
-        }
+        let plan = self.plans.for_sizes(sizes, &self.options);
+        self.put_to_use(plan)
     }
 
     /// Whether the plan in use is for the sizes of these inputs: all sizes that inputs say are in their
@@ -349,47 +368,14 @@ impl Session {
         self.in_use.as_ref().is_some_and(|in_use| in_use.loaded.program.inputs.iter().all(fits))
     }
 
-    /// The plan gets arenas that are large enough. Constants that it wants where they are stay bound.
-    fn take_into_use(&mut self, loaded: Arc<LoadedPlan>) -> Result<(), RunError> {
-        let before = self.in_use.take();
-        let program = &loaded.program;
-        let tasks = &program.tasks;
-        let kept = self.arenas.kept();
-        let used = || tasks.used.iter().enumerate().filter(|(_, used)| **used).map(|(device, _)| device);
-        let keeps = kept.bytes() == program.kept && used().all(|device| kept.has(device));
-        if !keeps || self.arenas.bytes() < tasks.packed_arena || !used().all(|device| self.arenas.has(device))
-        {
-            self.make_arenas(program)?;
-        }
-        let stays = |feed: &Feed| before.as_ref().filter(|_| keeps).and_then(|before| before.still(feed));
-        let bound = program.inputs.iter().map(stays).collect();
-        let packed = Arc::new(PackedConstants::none(tasks.packed_constants));
-        self.in_use = Some(BoundPlan { loaded, bound, packed, results: Results::None });
-        Ok(())
-    }
-
-    fn make_arenas(&mut self, program: &LoadedProgram) -> Result<(), RunError> {
-        // The old arenas are let go first, but for what is kept.
-        let kept = self.arenas.kept().clone();
-        self.job = None;
-        self.arenas = Arc::new(Arenas::none());
-        let devices = program.device_count();
-        let available = self.options.memory.or_else(memory::available);
-        let fits = |bytes: usize| fits::check(bytes as u64, devices, program.output_bytes, available);
-        // Without packed operands it is slower; without the rest there is no run.
-        let bytes = match fits(program.tasks.packed_arena) {
-            Ok(()) => program.tasks.packed_arena,
-            Err(_) => program.tasks.arena,
-        };
-        fits(bytes)?;
-        let arenas = Arenas::around(kept, program.kept, bytes, &program.tasks.used);
-        let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available };
-        self.arenas = Arc::new(arenas.ok_or_else(missing)?);
-        Ok(())
-    }
-
     /// Every device reads its pieces.
-    fn read(&mut self, bindings: Vec<Binding>) -> Result<(), RunError> {
+    fn read(&mut self, bindings: Result<Vec<Binding>, RunError>) -> Result<(), RunError> {
+        let read = bindings.and_then(|bindings| self.read_here(bindings));
+        self.executor.agree(read.map(|()| 0))
+    }
+
+    /// Every device of this process reads its pieces.
+    fn read_here(&mut self, bindings: Vec<Binding>) -> Result<(), RunError> {
         let in_use = self.in_use.as_mut().ok_or(RunError::NotReady(NotReady::Inputs))?;
         in_use.results = Results::None;
         if bindings.is_empty() {
@@ -405,12 +391,15 @@ impl Session {
         let loaded = &in_use.loaded;
         let bindings = Arc::new(bindings);
         let errors: Arc<Mutex<Vec<(DeviceId, WrongInput)>>> = Arc::default();
+        let plays: Vec<bool> =
+            (0..loaded.program.tasks.used.len()).map(|device| self.executor.plays(device)).collect();
         let round = {
             let (loaded, arenas) = (loaded.clone(), self.arenas.clone());
             let (bindings, errors) = (bindings.clone(), errors.clone());
-            move |rank: usize| {
+            move |lane: usize| {
                 let tasks = &loaded.program.tasks;
-                let Some(device) = tasks.first_of_device(LaneId::new(rank)) else { return };
+                let first = tasks.first_of_device(LaneId::new(lane));
+                let Some(device) = first.filter(|device| plays[device.index()]) else { return };
                 let wrong = bind::bind_device(&loaded.program, &arenas, device, &bindings);
                 let mut errors = lock(&errors);
                 errors.extend(wrong.into_iter().map(|input| (device, input)));
@@ -442,26 +431,5 @@ impl BoundPlan {
         let inputs = &self.loaded.program.inputs;
         let index = inputs.iter().position(|feed| feed.name == wanted.name && feed.is_where(wanted))?;
         self.bound[index].clone()
-    }
-}
-
-impl Executor {
-    /// Calls `round` once for each of `ranks`.
-    fn each(&mut self, ranks: usize, round: Round) -> Result<(), RunError> {
-        match self {
-            Executor::Threads(threads) => threads.each(ranks, round),
-            Executor::Lockstep => {
-                (0..ranks).for_each(|rank| round(rank));
-                Ok(())
-            }
-        }
-    }
-
-    /// Runs all lanes to their ends.
-    fn execute(&mut self, job: &Arc<Job>) -> Result<(), RunError> {
-        match self {
-            Executor::Threads(threads) => threads.execute(job),
-            Executor::Lockstep => lockstep::execute(job),
-        }
     }
 }

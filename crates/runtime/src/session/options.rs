@@ -1,8 +1,10 @@
 //! What the user of a session chooses.
 
+use crate::engine::Engine;
 use crate::execute::{Backend, Link, Probe, Record, Streams};
 use shardweave_compiler::compile;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the user chooses.
 #[derive(Clone)]
@@ -13,6 +15,11 @@ pub struct SessionOptions {
     pub sizes: Vec<(String, u64)>,
     /// What runs the devices.
     pub backend: Backend,
+    /// Joins the processes of a run in which every device is one: this one plays the device of its rank, with
+    /// threads, whatever the backend. All ranks make the same calls of their sessions in the same order.
+    pub engine: Option<Arc<dyn Engine>>,
+    /// How long a rank waits for another before all ranks are ended; without it for ever.
+    pub timeout: Option<Duration>,
     /// Which streams of a device run beside each other; without it, what pays: see [`Session`](super::Session).
     pub streams: Option<Streams>,
     /// How many threads can run at the same time.
@@ -33,6 +40,8 @@ impl Default for SessionOptions {
             compile: compile::CompileOptions::default(),
             sizes: Vec::new(),
             backend: Backend::default(),
+            engine: None,
+            timeout: None,
             streams: None,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory: None,

@@ -97,15 +97,25 @@ impl LoadedPlan {
 }
 
 fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Result<LoadedProgram, RunError> {
-    LoadedProgram::new(host, streams(host, options), dtype_of)
+    let place = options.engine.as_ref().map(|engine| engine.place());
+    match place {
+        Some(place) if host.devices > place.ranks() as u64 => {
+            Err(RunError::TooFewRanks { devices: host.devices, ranks: place.ranks() })
+        }
+        _ => LoadedProgram::new(host, streams(host, options), place, dtype_of),
+    }
 }
 
 /// Whether streams run beside each other: see [`Session`](super::Session).
 fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
-    let lanes = host.devices.saturating_mul(host.streams as u64);
+    let devices = match &options.engine {
+        Some(engine) => engine.place().devices_here(host.devices),
+        None => host.devices,
+    };
+    let lanes = devices.saturating_mul(host.streams as u64);
     let pays = match options.backend {
         Backend::Threads => lanes <= options.cores as u64,
-        Backend::Lockstep => true,
+        Backend::Lockstep => options.engine.is_none(),
     };
     options.streams.unwrap_or(if pays { Streams::Apart } else { Streams::Merged })
 }

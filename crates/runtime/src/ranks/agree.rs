@@ -1,0 +1,99 @@
+//! What ranks tell each other when something went wrong on one of them.
+//!
+//! **Invariant.** Where something can fail on one rank alone, all ranks agree on how it went before they do anything
+//! else together. So either all go on, or none does.
+
+use crate::engine::{Engine, EngineError};
+use crate::execute::{How, RunError};
+use crate::kernels::KernelError;
+
+/// Ends well if it went well on all ranks, with the same number. The lowest rank that failed has its own error, the
+/// others hear of it.
+pub(crate) fn agree(engine: &dyn Engine, own: Result<u64, RunError>) -> Result<(), RunError> {
+    let word = match &own {
+        Ok(number) => [&[FINE][..], &number.to_le_bytes()].concat(),
+        Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
+    };
+    let told = engine.tell_all(&word)?;
+    let failed = |word: &Vec<u8>| word.first() != Some(&FINE);
+    if let Some(rank) = told.iter().position(failed) {
+        return Err(match own {
+            Err(error) if rank == engine.place().rank => error,
+            _ => {
+                let message = String::from_utf8_lossy(told[rank].get(1..).unwrap_or_default()).into_owned();
+                RunError::Elsewhere { rank, message }
+            }
+        });
+    }
+    let differs = |word: &&Vec<u8>| **word != told[0];
+    match told.iter().enumerate().find(|(_, word)| differs(word)) {
+        None => Ok(()),
+        Some((rank, _)) => Err(RunError::RanksDiffer { rank }),
+    }
+}
+
+const FINE: u8 = 0;
+const FAILED: u8 = 1;
+
+/// A number for a plan: two that differ have, as good as surely, other numbers (FNV-1a, 64 bits).
+pub(crate) fn digest(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+impl From<EngineError> for RunError {
+    fn from(error: EngineError) -> RunError {
+        RunError::Engine(error.to_string())
+    }
+}
+
+const KERNEL: u8 = 0;
+const REFUSED: u8 = 1;
+const PANIC: u8 = 2;
+
+/// How a device failed, for other ranks.
+pub(super) fn how_to_bytes(how: &How) -> Vec<u8> {
+    let text = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
+    match how {
+        How::Kernel(KernelError::IdOutOfRange { id, rows }) => {
+            [&[KERNEL][..], &id.to_le_bytes(), &rows.to_le_bytes()].concat()
+        }
+        How::Refused(reason) => text(REFUSED, reason),
+        How::Panic(reason) => text(PANIC, reason),
+    }
+}
+
+/// The other way. Bytes that no rank of this version writes are told as they are.
+pub(super) fn how_from_bytes(bytes: &[u8]) -> How {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match bytes.split_first() {
+        Some((&KERNEL, rest)) if rest.len() == 16 => {
+            let (id, rows) = rest.split_at(8);
+            let (id, rows) = (id.try_into().expect("eight bytes"), rows.try_into().expect("eight bytes"));
+            let (id, rows) = (i64::from_le_bytes(id), u64::from_le_bytes(rows));
+            How::Kernel(KernelError::IdOutOfRange { id, rows })
+        }
+        Some((&REFUSED, rest)) => How::Refused(text(rest)),
+        Some((_, rest)) => How::Panic(text(rest)),
+        None => How::Panic("it did not tell why".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_hear_how_a_device_failed() {
+        let all = [
+            How::Kernel(KernelError::IdOutOfRange { id: -3, rows: 7 }),
+            How::Refused("no".into()),
+            How::Panic("ouch".into()),
+        ];
+        for how in all {
+            assert_eq!(how_from_bytes(&how_to_bytes(&how)), how);
+        }
+    }
+}
