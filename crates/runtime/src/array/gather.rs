@@ -7,7 +7,7 @@
 //! ```
 
 use super::ArrayType;
-use crate::instantiate::Runs;
+use crate::instantiate::{Run, Runs};
 use crate::kernels;
 use crate::tensor::{AlignedBytes, byte_count};
 use half::{bf16, f16};
@@ -15,6 +15,7 @@ use shardweave_compiler::dtype::{Combine, DType};
 use shardweave_compiler::layout::{IndexSet, Layout, Overlap, Partial, overlap};
 use shardweave_compiler::mesh::{AxisId, DeviceId};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Which bytes of which pieces make a region. Found once; used as often as pieces change.
@@ -74,6 +75,22 @@ impl Gather {
     /// Whether a piece of a device is taken.
     pub fn takes_of(&self, device: DeviceId) -> bool {
         self.parts.iter().flatten().any(|taken| taken.device == device)
+    }
+
+    /// The devices whose pieces are taken.
+    pub fn devices(&self) -> BTreeSet<DeviceId> {
+        self.parts.iter().flatten().map(|taken| taken.device).collect()
+    }
+
+    /// Whether pieces are parts that are combined.
+    pub fn combines(&self) -> bool {
+        self.parts.len() > 1 || self.stored != self.dtype
+    }
+
+    /// Which bytes of a device's piece go where in the region, if nothing is combined.
+    pub fn stretches(&self, device: DeviceId, mut visit: impl FnMut(Run)) {
+        let of_device = self.parts[0].iter().filter(|taken| taken.device == device);
+        of_device.for_each(|taken| taken.runs.for_each(&mut visit));
     }
 
     /// Writes the region, row-major, in the array's element type, to `out`, which is as long as it is.

@@ -179,7 +179,7 @@ fn wait_until(start: Instant, time: Duration) {
 mod tests {
     use super::*;
     use crate::instantiate::tasks::Turn;
-    use crate::instantiate::{Instr, InstrId, Onto, Part, Runs, Task, Transfer, TurnId};
+    use crate::instantiate::{Instr, InstrId, Lies, Onto, Part, Runs, Task, Transfer, TurnId};
     use shardweave_compiler::dtype::DType;
     use shardweave_compiler::layout::Overlap;
 
@@ -207,6 +207,7 @@ mod tests {
             arena: 0,
             packed_arena: 0,
             packed_constants: 0,
+            last_tick: 0,
         }
     }
 
@@ -216,7 +217,7 @@ mod tests {
             let bytes = 1000 * thousands;
             let all = Overlap { at_first: 0, at_second: 0, len: bytes };
             let runs = Runs::new(&[vec![all]], &[bytes], &[bytes], 1).expect("the whole piece");
-            let part = Part { from: DeviceId::new(from), source: 0 };
+            let part = Part { from: DeviceId::new(from), source: 0, lies: Lies::InArena };
             Transfer { parts: [part].into(), onto: Onto::Nothing, target: 0, runs }
         };
         let transfers = from.iter().map(transfer).collect();

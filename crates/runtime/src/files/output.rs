@@ -10,7 +10,7 @@
 
 use super::npy;
 use super::safetensors::{self, Entry};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, byte_count};
 use shardweave_compiler::diagnostic::{Code, Diagnostic};
 use shardweave_compiler::dtype::DType;
 use std::fs::{self, File};
@@ -72,8 +72,8 @@ impl OutputFiles {
 
     /// Writes arrays by name beside `path`.
     pub fn write_safetensors(&mut self, path: &Path, tensors: &[(&str, &Tensor)]) -> Result<(), Diagnostic> {
-        let mut sorted = tensors.to_vec();
-        sorted.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.dtype().size()));
+        let order = by_width(tensors.iter().map(|(_, tensor)| tensor.dtype()));
+        let sorted: Vec<_> = order.into_iter().map(|at| tensors[at]).collect();
         let entries: Vec<Entry> = sorted
             .iter()
             .map(|(name, tensor)| Entry {
@@ -91,6 +91,56 @@ impl OutputFiles {
     /// Writes any bytes beside `path`.
     pub fn write_bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
         self.write(path, &[bytes])
+    }
+
+    /// Makes room for an array beside `path`, for others to write its elements.
+    pub fn reserve_npy(&mut self, path: &Path, dtype: DType, shape: &[u64]) -> Result<Reserved, Diagnostic> {
+        FileFormat::Npy.takes(dtype, path)?;
+        let header = npy::header(dtype, shape);
+        let header = header.ok_or_else(|| cannot(path, &io::Error::other("the array has too many dims")))?;
+        let bytes = byte_count(dtype, shape).ok_or_else(|| cannot(path, &io::Error::other("it is too large")))?;
+        self.reserve(path, &header, &[bytes])
+    }
+
+    /// Makes room for arrays by name beside `path`, for others to write their elements. Where each starts is told in
+    /// the order given.
+    pub fn reserve_safetensors(
+        &mut self,
+        path: &Path,
+        arrays: &[(&str, DType, Vec<u64>)],
+    ) -> Result<Reserved, Diagnostic> {
+        let order = by_width(arrays.iter().map(|(_, dtype, _)| *dtype));
+        let mut entries = Vec::new();
+        for (name, dtype, shape) in order.iter().map(|&at| &arrays[at]) {
+            let bytes = byte_count(*dtype, shape);
+            let bytes = bytes.ok_or_else(|| cannot(path, &io::Error::other("it is too large")))?;
+            entries.push(Entry { name: (*name).to_owned(), dtype: *dtype, shape: shape.clone(), bytes });
+        }
+        let header = safetensors::header(&entries).map_err(|why| cannot(path, &io::Error::other(why)))?;
+        let lengths: Vec<usize> = entries.iter().map(|entry| entry.bytes).collect();
+        let reserved = self.reserve(path, &header, &lengths)?;
+        let mut starts = vec![0; arrays.len()];
+        order.iter().zip(reserved.starts).for_each(|(&at, start)| starts[at] = start);
+        Ok(Reserved { starts, ..reserved })
+    }
+
+    fn reserve(&mut self, path: &Path, header: &[u8], lengths: &[usize]) -> Result<Reserved, Diagnostic> {
+        let reserve = || {
+            let (staged, mut file) = Staged::create(path)?;
+            file.write_all(header)?;
+            let mut end = header.len() as u64;
+            let mut starts = Vec::new();
+            for &length in lengths {
+                starts.push(end);
+                end += length as u64;
+            }
+            file.set_len(end)?;
+            let beside = std::path::absolute(&staged.beside)?;
+            Ok((staged, Reserved { beside, starts }))
+        };
+        let (staged, reserved) = reserve().map_err(|error| cannot(path, &error))?;
+        self.staged.push(staged);
+        Ok(reserved)
     }
 
     fn write(&mut self, path: &Path, parts: &[&[u8]]) -> Result<(), Diagnostic> {
@@ -120,6 +170,23 @@ impl OutputFiles {
         self.staged.iter_mut().for_each(Staged::keep);
         Ok(())
     }
+}
+
+/// Room for arrays in a file that is being written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reserved {
+    /// The file, beside its target.
+    pub beside: PathBuf,
+    /// Where the elements of each array start in it.
+    pub starts: Vec<u64>,
+}
+
+/// The order in which a `.safetensors` file has arrays of these element types: the widest first.
+fn by_width(dtypes: impl Iterator<Item = DType>) -> Vec<usize> {
+    let dtypes: Vec<DType> = dtypes.collect();
+    let mut order: Vec<usize> = (0..dtypes.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(dtypes[at].size()));
+    order
 }
 
 /// A target that has its new content, and its old content beside it if there was any.

@@ -205,7 +205,7 @@ mod tests {
         let constants = constants.iter().map(ToString::to_string).collect();
         let options = CompileOptions { constants, ..CompileOptions::default() };
         let plan = compile(program, Some(placement), &sizes, &options).expect("it can be planned");
-        let tasks = instantiate(&plan.host, Streams::Merged).expect("it can be instantiated");
+        let tasks = instantiate(&plan.host, Streams::Merged, None).expect("it can be instantiated");
         let of_first = &tasks.lanes[crate::instantiate::LaneId::new(0)].tasks;
         let products = of_first.iter().filter_map(|task| match &task.work {
             Work::Kernel(kernel) => Some(kernel.packed.as_ref().map(|p| (p.made, p.region.clone()))),

@@ -35,14 +35,6 @@ pub(crate) fn agree(engine: &dyn Engine, own: Result<u64, RunError>) -> Result<(
 const FINE: u8 = 0;
 const FAILED: u8 = 1;
 
-/// A number for a plan: two that differ have, as good as surely, other numbers (FNV-1a, 64 bits).
-pub(crate) fn digest(parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 impl From<EngineError> for RunError {
     fn from(error: EngineError) -> RunError {
         RunError::Engine(error.to_string())

@@ -13,6 +13,7 @@
 
 mod agree;
 mod board;
+mod recorded;
 
 use crate::engine::{Engine, EngineError, Exchange};
 use crate::execute::{Failure, How, Job, NotReady, Outcome, Rendezvous, RunError, Walk};
@@ -20,7 +21,8 @@ use crate::instantiate::{Lane, LaneId, TurnId, Work};
 use crate::kernels::Scratch;
 use crate::meet::{Cores, Met, Tick, lock};
 use crate::threads::{Crew, Round};
-pub(crate) use agree::{agree, digest};
+pub(crate) use agree::agree;
+pub(crate) use recorded::together;
 use board::{LaneOf, Looks, MOST_LANES, Ticks};
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::mesh::DeviceId;

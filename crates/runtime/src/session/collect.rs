@@ -6,6 +6,7 @@ use crate::array::Array;
 use crate::engine::Engine;
 use crate::execute::RunError;
 use crate::tensor::Tensor;
+use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use std::collections::BTreeMap;
@@ -65,6 +66,69 @@ pub(crate) fn placed(program: &LoadedProgram, arenas: &Arenas) -> Vec<(String, A
         (drain.name.clone(), array)
     };
     program.outputs.iter().map(one).collect()
+}
+
+/// The pieces of an output that one process has.
+pub struct OutputPieces<'a> {
+    drain: &'a Drain,
+    arenas: &'a Arenas,
+    devices: Vec<DeviceId>,
+}
+
+/// The pieces of each output on the devices that are played here.
+pub(crate) fn pieces<'a>(
+    program: &'a LoadedProgram,
+    arenas: &'a Arenas,
+    plays: impl Fn(usize) -> bool,
+) -> Vec<OutputPieces<'a>> {
+    let one = |drain: &'a Drain| {
+        let here = drain.gather.devices().into_iter().filter(|device| plays(device.index()));
+        OutputPieces { drain, arenas, devices: here.collect() }
+    };
+    program.outputs.iter().map(one).collect()
+}
+
+impl OutputPieces<'_> {
+    /// The output's name.
+    pub fn name(&self) -> &str {
+        &self.drain.name
+    }
+
+    /// Its element type.
+    pub fn dtype(&self) -> DType {
+        self.drain.ty.dtype()
+    }
+
+    /// Its sizes.
+    pub fn shape(&self) -> Vec<u64> {
+        self.drain.ty.sizes()
+    }
+
+    /// Whether pieces are parts that are yet to be combined: then there is no piece of the whole on any device.
+    pub fn are_parts(&self) -> bool {
+        self.drain.gather.combines()
+    }
+
+    /// Every stretch of the output that lies here, with the byte of the whole array (row-major) where it starts.
+    ///
+    /// # Errors
+    /// What `write` says, at once.
+    ///
+    /// # Panics
+    /// If the pieces [are parts](Self::are_parts).
+    pub fn try_for_each<E>(&self, mut write: impl FnMut(u64, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        assert!(!self.are_parts(), "parts are combined first");
+        let mut written = Ok(());
+        for &device in &self.devices {
+            let piece = self.drain.piece(self.arenas, device);
+            self.drain.gather.stretches(device, |run| {
+                if written.is_ok() {
+                    written = write(run.target as u64, &piece[run.source..run.source + run.bytes]);
+                }
+            });
+        }
+        written
+    }
 }
 
 impl Drain {

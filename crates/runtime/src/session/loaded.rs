@@ -1,10 +1,9 @@
 //! A program that is loaded: its tasks, and where its inputs and outputs lie on every device.
 
 use crate::array::{ArrayType, Gather, Holds};
-use crate::engine::Place;
+use crate::engine::{Place, digest};
 use crate::execute::RunError;
 use crate::instantiate::{Buffers, Held, InstantiateError, Streams, Tasks, instantiate, share_bytes};
-use crate::ranks::digest;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{At, Buffer, BufferId, HostProgram, Role, Verified};
 use shardweave_compiler::id::Id;

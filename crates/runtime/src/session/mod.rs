@@ -24,6 +24,7 @@ mod plans;
 mod prepared;
 mod reshard;
 
+pub use collect::OutputPieces;
 pub use io::{Inputs, Outputs};
 pub use options::SessionOptions;
 pub use reshard::Resharded;
@@ -31,10 +32,11 @@ pub use reshard::Resharded;
 use crate::arena::Arenas;
 use crate::array::Array;
 use crate::execute::{
-    InputError, Job, NotReady, PackedConstants, Play, Recorder, Recording, RunError, WrongInput,
+    InputError, Job, NotReady, PackedConstants, Play, Record, Recorder, Recording, RunError, WrongInput,
 };
 use crate::instantiate::LaneId;
 use crate::meet::lock;
+use crate::ranks;
 use crate::tensor::ArraySource;
 use bind::Binding;
 use executor::Executor;
@@ -304,7 +306,11 @@ impl Session {
         }
         let job = self.job.as_ref().expect("it was put there just now");
         let ran = self.executor.execute(job);
-        self.recording = job.recorder.finish(&program.tasks);
+        let recording = job.recorder.finish(&program.tasks);
+        self.recording = match self.executor.engine() {
+            Some(engine) if self.options.record != Record::Nothing => ranks::together(engine, recording)?,
+            _ => recording,
+        };
         for (feed, bound) in program.inputs.iter().zip(&mut in_use.bound) {
             if feed.after == AfterRun::Overwritten {
                 *bound = None;
@@ -326,6 +332,15 @@ impl Session {
             None => collect::whole(program, |drain, device| drain.piece(&self.arenas, device)),
             Some(engine) => collect::at_rank_0(program, engine, &self.arenas)?,
         }))
+    }
+
+    /// The pieces of the outputs of the last run that this process writes, in the order of the program: of elements
+    /// that several devices hold, the first one's. All processes together have every element once.
+    ///
+    /// # Errors
+    /// [`RunError::NotReady`] before a run that succeeds.
+    pub fn pieces(&self) -> Result<Vec<OutputPieces<'_>>, RunError> {
+        Ok(collect::pieces(self.with_results()?, &self.arenas, |device| self.executor.plays(device)))
     }
 
     /// The outputs of the last run in the layouts in which the devices hold them.

@@ -218,6 +218,12 @@ pub struct RunArgs {
     /// Run N times more and tell the median time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
+    /// How ranks of one host give each other their pieces, with `--on mpi`
+    #[arg(long, value_name = "TRANSPORT", default_value = "shared")]
+    pub transport: Transport,
+    /// End all ranks when one waits for another for so many seconds, with `--on mpi`
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    pub timeout: Option<f64>,
     /// Write what ran when, as a Chrome trace, and sum it up
     #[arg(long, value_name = "FILE.json")]
     pub trace: Option<PathBuf>,
@@ -350,6 +356,15 @@ pub enum Player {
     Reference,
     /// A process for each device
     Mpi,
+}
+
+/// How ranks of one host give each other their pieces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Transport {
+    /// They read each other's memory
+    Shared,
+    /// They send messages, as ranks of different hosts do
+    Messages,
 }
 
 /// `s=128`, `line.tp=8`.

@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::choose::Choice;
-use crate::playing::{Sources, play, reference_values};
+use crate::playing::{Sources, play_here, reference_values};
 use crate::render::CheckReport;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -85,7 +85,7 @@ fn first_difference(
     let program =
         plan.program.with_outputs(all).expect("outputs need themselves, and each value is there once");
     let all = compile(&program, choice.placement, &plan.sizes, &args.target.options())?;
-    let values = play(args, &all, sources)?.outputs;
+    let values = play_here(args, &all, sources)?.outputs;
     let compared = program.outputs().iter().zip(&values);
     let mut compared =
         compared.map(|(&value, (_, tensor))| (value, compare(tensor, needed(reference, value))));

@@ -28,10 +28,18 @@ impl Exit {
             .unwrap_or(Exit::Fine)
     }
 
+    /// The exit with this status; found while running, if there is none.
+    pub fn of_status(status: u8) -> Exit {
+        let all = [Exit::Fine, Exit::Input, Exit::Usage, Exit::Running, Exit::Check];
+        all.into_iter().find(|&exit| exit as u8 == status).unwrap_or(Exit::Running)
+    }
+
     fn of_code(code: Code) -> Exit {
         match code {
             Code::Arguments | Code::ChoiceNeeded | Code::NotBuiltIn => Exit::Usage,
-            Code::IdOutOfRange | Code::DeviceFailed | Code::Deadlock | Code::Fault => Exit::Running,
+            Code::IdOutOfRange | Code::DeviceFailed | Code::Deadlock | Code::RankFailed | Code::Fault => {
+                Exit::Running
+            }
             Code::CheckFailed => Exit::Check,
             _ => Exit::Input,
         }

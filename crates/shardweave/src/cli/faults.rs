@@ -21,6 +21,17 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
             let help = "`--on lockstep` plays any number of devices in one thread";
             return Diagnostic::general(Code::Threads, message).help(help).into();
         }
+        RunError::TooFewRanks { .. } => {
+            let help = "start as many ranks as the mesh has devices, or make the mesh smaller with `--mesh`";
+            return Diagnostic::general(Code::TooFewRanks, message).help(help).into();
+        }
+        RunError::RanksDiffer { .. } => {
+            let help = "start all ranks with the same command on the same files";
+            return Diagnostic::general(Code::RanksDiffer, message).help(help).into();
+        }
+        RunError::Elsewhere { .. } | RunError::Engine(_) => {
+            return Diagnostic::general(Code::RankFailed, message).into();
+        }
         RunError::TooLarge(_) => (Code::TooLarge, None),
         RunError::Device(failure) => (of_device(&failure.how), failure.value.as_ref()),
         RunError::Deadlock(_) => (Code::Deadlock, None),

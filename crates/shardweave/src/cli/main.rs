@@ -16,6 +16,7 @@ mod faults;
 mod measuring;
 mod memory;
 mod playing;
+mod ranks;
 mod render;
 mod targets;
 mod trace;
@@ -23,36 +24,48 @@ mod trace;
 use args::{Cli, Command, FileCommand, Format, MeasureArgs};
 use choose::choose;
 use exit::Exit;
+use ranks::{Ended, Ranks};
 use render::Source;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::file::{MOST_FILE_BYTES, WeaveFile, parse_bytes};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match Cli::read(std::env::args_os()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let mut ranks = match Ranks::join(&words) {
+        Ok(ranks) => ranks,
+        Err(mistake) => {
+            Source::new(Path::new(""), &[]).tell(&mistake.into(), Format::Text, Exit::Running);
+            return Exit::Running.into();
+        }
+    };
+    let exit = match Cli::read(words) {
         Ok(cli) => match &cli.command {
-            Command::OnFile(command) => run(command).into(),
-            Command::Measure(args) => measure(args).into(),
+            Command::OnFile(command) => run(command, &mut ranks),
+            Command::Measure(args) => measure(args, &mut ranks),
         },
-        Err(errors) => render::unparsed(&errors).into(),
-    }
+        Err(errors) if ranks.is_first() => render::unparsed(&errors),
+        Err(_) => Exit::Usage,
+    };
+    exit.into()
 }
 
 /// Measures, and tells what went wrong. There is no file.
-fn measure(args: &MeasureArgs) -> Exit {
-    told(&Source::new(Path::new(""), &[]), args.format(), commands::measure::run(args))
+fn measure(args: &MeasureArgs, ranks: &mut Ranks) -> Exit {
+    told(&Source::new(Path::new(""), &[]), args.format(), commands::measure::run(args), ranks)
 }
 
 /// Runs a command and tells what went wrong.
-fn run(command: &FileCommand) -> Exit {
+fn run(command: &FileCommand, ranks: &mut Ranks) -> Exit {
     let (source, ended) = match read(command.file()) {
         Ok(bytes) => {
             let source = Source::new(command.file(), &bytes);
             let (file, found) = parse_bytes(&bytes, &command.axes());
-            let ended = run_on(command, &source, &file, found);
+            let ended = run_on(command, &source, &file, found, ranks);
             (source, ended)
         }
         Err(error) => {
@@ -60,18 +73,15 @@ fn run(command: &FileCommand) -> Exit {
             (Source::new(command.file(), &[]), Err(Diagnostic::general(Code::FileRead, message).into()))
         }
     };
-    told(&source, command.format(), ended)
+    told(&source, command.format(), ended, ranks)
 }
 
-fn told(source: &Source, format: Format, ended: Result<(), Diagnostics>) -> Exit {
-    match ended {
-        Ok(()) => Exit::Fine,
-        Err(found) => {
-            let exit = Exit::of(&found);
-            source.tell(&found, format, exit);
-            exit
-        }
+fn told(source: &Source, format: Format, ended: Result<(), Diagnostics>, ranks: &mut Ranks) -> Exit {
+    let Ended { exit, speaks } = ranks.ended(ended.as_ref().err());
+    if let (Err(found), true) = (ended, speaks) {
+        source.tell(&found, format, exit);
     }
+    exit
 }
 
 /// Runs a command on what was read, if that has no mistake.
@@ -80,17 +90,20 @@ fn run_on(
     source: &Source,
     file: &WeaveFile,
     found: Diagnostics,
+    ranks: &mut Ranks,
 ) -> Result<(), Diagnostics> {
     let found = without_other_placements(command, file, found);
     if !found.is_empty() {
         return Err(found);
     }
-    source.tell(&of_the_choice(command, file, found), Format::Text, Exit::Fine);
+    if ranks.is_first() {
+        source.tell(&of_the_choice(command, file, found), Format::Text, Exit::Fine);
+    }
     match command {
         FileCommand::Check(args) => commands::check::run(args, file),
         FileCommand::Explain(args) => commands::explain::run(args, file),
         FileCommand::Compile(args) => commands::compile::run(args, file),
-        FileCommand::Run(args) => commands::run::run(args, file),
+        FileCommand::Run(args) => commands::run::run(args, file, ranks),
     }
 }
 

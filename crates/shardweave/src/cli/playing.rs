@@ -1,15 +1,16 @@
 //! Playing the devices: a session of threads or in lockstep, or the reference on one device.
 
 use crate::args::{Player, RunArgs};
+use crate::ranks::Ranks;
 use crate::{faults, memory};
 use shardweave_compiler::compile::Plan;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::id::Table;
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::program::{Def, ValueId};
-use shardweave_runtime::execute::{self, Record, Recording};
+use shardweave_runtime::execute::{self, Backend, Record, Recording};
 use shardweave_runtime::reference::{self, Values};
-use shardweave_runtime::session::{Inputs, Session, SessionOptions};
+use shardweave_runtime::session::{Inputs, OutputPieces, Session, SessionOptions};
 use shardweave_runtime::tensor::{ArraySource, Tensor, byte_count};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +21,11 @@ pub type Sources = Table<ValueId, Option<Arc<dyn ArraySource>>>;
 
 /// What a run gave.
 pub struct Ran {
-    /// In the order of the program.
+    /// Whole, in the order of the program. Where ranks play the devices, the first rank has them, if they are wanted
+    /// whole, and the others none.
     pub outputs: Vec<(String, Tensor)>,
+    /// What has the outputs as the devices hold them, if there are devices.
+    pub session: Option<Session>,
     /// From inputs in place to outputs in place, the first time.
     pub first: Duration,
     /// The median of the runs after the first.
@@ -31,26 +35,41 @@ pub struct Ran {
 }
 
 /// Runs a plan as the flags say.
-pub fn play(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, Diagnostics> {
+pub fn play(args: &RunArgs, plan: &Plan, sources: &Sources, ranks: &Ranks) -> Result<Ran, Diagnostics> {
+    let options = |backend| SessionOptions { backend, ..options(args) };
     match args.on {
-        Player::Threads | Player::Mpi => on_devices(args, plan, sources, execute::Backend::Threads),
-        Player::Lockstep => on_devices(args, plan, sources, execute::Backend::Lockstep),
+        Player::Threads => on_devices(args, plan, sources, options(Backend::Threads)),
+        Player::Lockstep => on_devices(args, plan, sources, options(Backend::Lockstep)),
+        Player::Mpi => {
+            let engine = ranks.engine().cloned();
+            on_devices(args, plan, sources, SessionOptions { engine, ..options(Backend::Threads) })
+        }
         Player::Reference => on_reference(args, plan, sources),
     }
+}
+
+/// Runs a plan in this process alone, whoever played it before: all executors give the same bits.
+pub fn play_here(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, Diagnostics> {
+    on_devices(args, plan, sources, SessionOptions { backend: Backend::Lockstep, ..options(args) })
+}
+
+fn options(args: &RunArgs) -> SessionOptions {
+    let record = if args.trace.is_some() { Record::Times } else { Record::Nothing };
+    let link = args.target.link.map(|link| execute::Link {
+        latency_us: link.latency_us,
+        bytes_per_us: link.gigabytes_per_second * 1e3,
+    });
+    let timeout = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    SessionOptions { record, link, timeout, ..SessionOptions::default() }
 }
 
 fn on_devices(
     args: &RunArgs,
     plan: &Plan,
     sources: &Sources,
-    backend: execute::Backend,
+    options: SessionOptions,
 ) -> Result<Ran, Diagnostics> {
-    let record = if args.trace.is_some() { Record::Times } else { Record::Nothing };
-    let link = args.target.link.map(|link| execute::Link {
-        latency_us: link.latency_us,
-        bytes_per_us: link.gigabytes_per_second * 1e3,
-    });
-    let options = SessionOptions { backend, record, link, ..SessionOptions::default() };
+    let is_ranks = options.engine.is_some();
     let fault = |error| faults::of_session(&plan.program, error);
     let mut session = Session::from_plan(plan.clone(), options).map_err(fault)?;
     let (weights, inputs) = bound_once_and_often(plan, sources);
@@ -64,8 +83,13 @@ fn on_devices(
     let first = once().map_err(fault)?;
     let repeated = (0..args.repeat.unwrap_or(0)).map(|_| once()).collect::<Result<Vec<_>, _>>();
     let repeated = median(repeated.map_err(fault)?);
-    let outputs = session.outputs().map_err(fault)?.into_vec();
-    Ok(Ran { outputs, first, repeated, recording: session.recording().clone() })
+    // Ranks write their own pieces, unless these are parts, which are combined first.
+    let has_parts = || Ok(session.pieces()?.iter().any(OutputPieces::are_parts));
+    let outputs = match !is_ranks || args.check || has_parts().map_err(fault)? {
+        true => session.outputs().map_err(fault)?.into_vec(),
+        false => Vec::new(),
+    };
+    Ok(Ran { outputs, first, repeated, recording: session.recording().clone(), session: Some(session) })
 }
 
 /// Weights stay from run to run; other inputs are read again, as they would be new.
@@ -95,7 +119,7 @@ fn on_reference(args: &RunArgs, plan: &Plan, sources: &Sources) -> Result<Ran, D
     let (outputs, first) = once()?;
     let repeated = (0..args.repeat.unwrap_or(0)).map(|_| once().map(|(_, time)| time));
     let repeated = median(repeated.collect::<Result<_, _>>()?);
-    Ok(Ran { outputs, first, repeated, recording: Recording::default() })
+    Ok(Ran { outputs, first, repeated, recording: Recording::default(), session: None })
 }
 
 /// Every value that an output needs, on one device.

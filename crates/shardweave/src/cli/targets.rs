@@ -1,11 +1,18 @@
 //! Where outputs are written: found out before anything runs, written when everything has succeeded.
 
 use crate::args::{NamedFile, RunArgs};
+use crate::playing::Ran;
+use crate::ranks::Ranks;
+use crate::{faults, trace};
+use serde_json::json;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::program::{Program, ValueId};
 use shardweave_compiler::text::closest;
 use shardweave_runtime::files::{FileFormat, OutputFiles};
+use shardweave_runtime::session::{OutputPieces, Session};
 use shardweave_runtime::tensor::Tensor;
+use std::fs::OpenOptions;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The files that a run writes.
@@ -55,12 +62,21 @@ impl Targets {
     }
 
     /// Writes all files, or none.
-    pub fn write(
-        &self,
-        program: &Program,
-        outputs: &[(String, Tensor)],
-        trace: &str,
-    ) -> Result<(), Diagnostic> {
+    pub fn write(&self, program: &Program, ran: &Ran, ranks: &mut Ranks) -> Result<(), Diagnostics> {
+        let arrays = match (ranks.engine(), &ran.session) {
+            (Some(_), Some(session)) => self.write_pieces(program, session, &ran.outputs, ranks)?,
+            _ => self.write_whole(program, &ran.outputs)?,
+        };
+        let mut files = arrays;
+        let written = match (&self.trace, ranks.is_first()) {
+            (Some(path), true) => files.write_bytes(path, trace::chrome(&ran.recording).as_bytes()),
+            _ => Ok(()),
+        };
+        let committed = written.and_then(|()| files.commit());
+        ranks.agree(committed.map_err(Diagnostics::from))
+    }
+
+    fn write_whole(&self, program: &Program, outputs: &[(String, Tensor)]) -> Result<OutputFiles, Diagnostic> {
         let mut files = OutputFiles::new();
         for (value, path) in &self.npy {
             let name = &program.values()[*value].name;
@@ -73,11 +89,90 @@ impl Targets {
                 outputs.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
             files.write_safetensors(path, &tensors)?;
         }
-        if let Some(path) = &self.trace {
-            files.write_bytes(path, trace.as_bytes())?;
-        }
-        files.commit()
+        Ok(files)
     }
+
+    /// The first rank makes room in the files, then each writes its own pieces; of an output whose pieces are parts,
+    /// the first rank writes the whole, which it has. The files are those of the first rank.
+    fn write_pieces(
+        &self,
+        program: &Program,
+        session: &Session,
+        whole: &[(String, Tensor)],
+        ranks: &mut Ranks,
+    ) -> Result<OutputFiles, Diagnostics> {
+        let pieces = session.pieces().map_err(|error| faults::of_session(program, error));
+        let pieces = ranks.agree(pieces)?;
+        let mut files = OutputFiles::new();
+        let room = if ranks.is_first() { self.reserve(program, &pieces, &mut files) } else { Ok(Vec::new()) };
+        let room = room.map(|room| room_text(&room).into_bytes()).map_err(Diagnostics::from);
+        let room = room_of(&ranks.from_first(room)?);
+        let written = room.iter().try_for_each(|(name, file, start)| {
+            let own = pieces.iter().find(|pieces| pieces.name() == name).expect("only outputs have room in files");
+            write_at(own, whole.iter().find(|(output, _)| output == name), file, *start).map_err(|error| {
+                let message = format!("file `{}` cannot be written: {error}", file.display());
+                Diagnostic::general(Code::FileWrite, message).help("all ranks must see the folder of the outputs")
+            })
+        });
+        ranks.agree(written.map_err(Diagnostics::from))?;
+        Ok(files)
+    }
+
+    /// Room for all outputs: the name of each, the file, and where in it.
+    fn reserve(
+        &self,
+        program: &Program,
+        pieces: &[OutputPieces<'_>],
+        files: &mut OutputFiles,
+    ) -> Result<Vec<Room>, Diagnostic> {
+        let mut room = Vec::new();
+        for (value, path) in &self.npy {
+            let name = &program.values()[*value].name;
+            let output = pieces.iter().find(|output| output.name() == name);
+            let output = output.expect("a run gives all outputs, and only outputs are targets");
+            let reserved = files.reserve_npy(path, output.dtype(), &output.shape())?;
+            room.push((name.clone(), reserved.beside, reserved.starts[0]));
+        }
+        if let Some(path) = &self.safetensors {
+            let arrays: Vec<_> = pieces.iter().map(|one| (one.name(), one.dtype(), one.shape())).collect();
+            let reserved = files.reserve_safetensors(path, &arrays)?;
+            let all = arrays.iter().zip(reserved.starts);
+            room.extend(all.map(|((name, ..), start)| ((*name).to_owned(), reserved.beside.clone(), start)));
+        }
+        Ok(room)
+    }
+}
+
+/// The name of an output, the file it is written to, and where in it its elements start.
+type Room = (String, PathBuf, u64);
+
+/// The room as it is told to other ranks.
+fn room_text(room: &[Room]) -> String {
+    json!(room.iter().map(|(name, file, start)| (name, file, start)).collect::<Vec<_>>()).to_string()
+}
+
+fn room_of(text: &[u8]) -> Vec<Room> {
+    serde_json::from_slice(text).expect("what the first rank tells can be read")
+}
+
+/// Writes what lies here of an output.
+fn write_at(
+    pieces: &OutputPieces<'_>,
+    whole: Option<&(String, Tensor)>,
+    file: &Path,
+    start: u64,
+) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(file)?;
+    let mut write = |at: u64, bytes: &[u8]| {
+        file.seek(SeekFrom::Start(start + at))?;
+        file.write_all(bytes)
+    };
+    match (pieces.are_parts(), whole) {
+        (true, Some((_, whole))) => write(0, whole.bytes())?,
+        (true, None) => {} // the first rank has it
+        (false, _) => pieces.try_for_each(write)?,
+    }
+    file.sync_all()
 }
 
 /// The output that goes to a `.npy` file.

@@ -10,16 +10,17 @@
 use crate::args::{Format, Player, RunArgs};
 use crate::bind::{Bound, Missing, bind};
 use crate::checked::{Checked, check};
-use crate::choose::choose;
+use crate::choose::{Choice, choose};
 use crate::playing::{Ran, Sources, play};
+use crate::ranks::{Common, Ranks};
 use crate::render::{OutputReport, Over, RunReport, Timeline, Times, Told, result};
 use crate::targets::Targets;
-use crate::trace;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::file::WeaveFile;
 use shardweave_compiler::id::Table;
 use shardweave_compiler::program::Program;
+use shardweave_runtime::engine::digest;
 use shardweave_runtime::files::FileArray;
 use shardweave_runtime::random::RandomArray;
 use shardweave_runtime::tensor::ArraySource;
@@ -27,26 +28,64 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs the program, and tells what it gave.
-pub fn run(args: &RunArgs, file: &WeaveFile) -> Result<(), Diagnostics> {
-    if args.on == Player::Mpi {
+pub fn run(args: &RunArgs, file: &WeaveFile, ranks: &mut Ranks) -> Result<(), Diagnostics> {
+    if args.on == Player::Mpi && ranks.engine().is_none() {
         let mistake = Diagnostic::general(Code::NotBuiltIn, "`--on mpi` is not built into this binary");
-        return Err(mistake.help("run on `threads`, `lockstep` or `reference`").into());
+        let help = "build it with `--features mpi`, or run on `threads`, `lockstep` or `reference`";
+        return Err(mistake.help(help).into());
     }
-    let choice = choose(file, &args.target)?;
-    let (bound, targets) = prepare(args, choice.program)?;
-    let sources = sources(args, choice.program, &bound);
+    let planned = Planned::of(args, file);
+    let common = planned.as_ref().map(|planned| planned.common()).unwrap_or_default();
+    let Planned { choice, targets, sources, plan, compile_time } = ranks.agree_on(&common, planned)?;
 
-    let start = Instant::now();
-    let plan = compile(choice.program, choice.placement, &bound.sizes, &args.target.options())?;
-    let compile_time = start.elapsed();
-    let ran = play(args, &plan, &sources)?;
-    let checked = if args.check { Some(check(args, choice, &plan, &sources, &ran.outputs)?) } else { None };
-    targets.write(choice.program, &ran.outputs, &trace::chrome(&ran.recording))?;
+    let ran = play(args, &plan, &sources, ranks)?;
+    let checked = match args.check && ranks.is_first() {
+        true => check(args, choice, &plan, &sources, &ran.outputs).map(Some),
+        false => Ok(None),
+    };
+    let checked = ranks.agree(checked)?;
+    targets.write(choice.program, &ran, ranks)?;
 
-    tell(args, &plan, &targets, &ran, checked.as_ref(), compile_time)?;
-    match checked.and_then(|checked| checked.failed) {
-        Some(failed) => Err(failed.into()),
-        None => Ok(()),
+    let told = match ranks.is_first() {
+        true => tell(args, &plan, &targets, &ran, checked.as_ref(), compile_time),
+        false => Ok(()),
+    };
+    let ended = told.and_then(|()| checked.and_then(|checked| checked.failed).map_or(Ok(()), Err));
+    ranks.agree(ended.map_err(Diagnostics::from))
+}
+
+/// All that is there before the devices are.
+struct Planned<'a> {
+    choice: Choice<'a>,
+    targets: Targets,
+    sources: Sources,
+    plan: Plan,
+    compile_time: Duration,
+}
+
+impl<'a> Planned<'a> {
+    fn of(args: &RunArgs, file: &'a WeaveFile) -> Result<Planned<'a>, Diagnostics> {
+        let choice = choose(file, &args.target)?;
+        let (bound, targets) = prepare(args, choice.program)?;
+        let sources = sources(args, choice.program, &bound);
+        let start = Instant::now();
+        let plan = compile(choice.program, choice.placement, &bound.sizes, &args.target.options())?;
+        Ok(Planned { choice, targets, sources, plan, compile_time: start.elapsed() })
+    }
+
+    /// What all ranks must have in common. (That they have the same plan, the session sees to.)
+    fn common(&self) -> Vec<Common> {
+        let program = self.choice.program.to_string();
+        let placement = self.choice.placement.map(|placement| placement.text(self.choice.program).to_string());
+        let placement = placement.unwrap_or_default();
+        let sizes = format!("{:?}", self.plan.sizes);
+        let texts = [
+            ("version of Shardweave", env!("CARGO_PKG_VERSION")),
+            ("program", &program),
+            ("placement", &placement),
+            ("set of sizes", &sizes),
+        ];
+        texts.map(|(what, text)| (what, digest(&[text]))).into()
     }
 }
 
