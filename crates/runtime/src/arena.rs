@@ -86,6 +86,11 @@ impl SharedBytes {
         Some(SharedBytes { start: block.start, bytes, owner: Arc::new(block) })
     }
 
+    /// Where they start.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// How many bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
