@@ -11,6 +11,7 @@
 //! * [`sources`]: the texts of the repository that tests start from, and the plans of the cases.
 //! * [`fuzz`]: any bytes as weave file, compiled form, array file or plan.
 //! * [`forms`]: every form prints and parses back to the same thing.
+//! * [`launch`]: ranks of an MPI program, started and ended.
 #![forbid(unsafe_code)]
 
 pub mod case;
@@ -18,6 +19,7 @@ mod exactness;
 pub mod ranks;
 mod agree;
 pub mod forms;
+pub mod launch;
 pub mod sources;
 pub mod fuzz;
 pub mod generate;

@@ -1,0 +1,129 @@
+//! Exchanges that have the form of one of MPI's collectives are carried out by it.
+//!
+//! Members that meet for the first time on a stream make a communicator, alone, and keep it. They tell each other
+//! first that they are there: making it takes no longer than it must, and who does not come is known by name.
+
+use crate::binding::{Comm, Library, refused};
+use crate::flight::{Runs, joined, joined_mut};
+use crate::group::Group;
+use crate::messages::Way;
+use crate::pause::Pause;
+use shardweave_runtime::engine::{EngineError, Exchange, Form};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The groups that have met on each stream.
+pub(crate) struct Groups {
+    of_streams: Mutex<BTreeMap<usize, Vec<Arc<Group>>>>,
+}
+
+impl Groups {
+    pub(crate) fn new() -> Groups {
+        Groups { of_streams: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The group of these members on a stream. All of them make this call.
+    fn of(
+        &self,
+        exchange: &Exchange<'_, '_>,
+        tag: i32,
+        way: &Way<'_>,
+        setup: Comm,
+    ) -> Result<Arc<Group>, EngineError> {
+        let streams = || self.of_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(groups) = streams().get(&exchange.stream) {
+            if let Some(group) = groups.iter().find(|group| group.members() == exchange.members) {
+                return Ok(group.clone());
+            }
+        }
+        // One thread a stream comes here, so nobody makes the same one; those of other streams do not wait.
+        way.meet(tag, exchange.members, &Pause::new(0, exchange.timeout))?;
+        let comm = way.library.group(setup, exchange.members, tag)?;
+        let group = Arc::new(Group::new(comm, exchange.members, way.rank));
+        streams().entry(exchange.stream).or_default().push(group.clone());
+        Ok(group)
+    }
+
+    /// All groups, of which none is left.
+    pub(crate) fn take(&self) -> Vec<Arc<Group>> {
+        let streams = std::mem::take(&mut *self.of_streams.lock().unwrap_or_else(PoisonError::into_inner));
+        streams.into_values().flatten().collect()
+    }
+
+    /// Carries out an exchange by the collective of its form. New groups are made out of `setup`.
+    pub(crate) fn exchange(
+        &self,
+        exchange: Exchange<'_, '_>,
+        tag: i32,
+        way: &Way<'_>,
+        setup: Comm,
+    ) -> Result<(), EngineError> {
+        let group = self.of(&exchange, tag, way, setup)?;
+        let pause = Pause::new(exchange.most, exchange.timeout);
+        match exchange.form {
+            Form::Messages => way.exchange(tag, exchange.sends, exchange.receives, &pause),
+            Form::Broadcast { root } => broadcast(&group, way.library, pause, root, exchange),
+            Form::AllGather => all_gather(&group, way.library, pause, exchange),
+            Form::AllToAll => all_to_all(&group, way.library, pause, exchange),
+        }
+    }
+}
+
+fn broadcast(
+    group: &Group,
+    library: &Library,
+    pause: Pause,
+    root: usize,
+    exchange: Exchange<'_, '_>,
+) -> Result<(), EngineError> {
+    let at = group.members().binary_search(&root).map_err(|_| refused("the root of a broadcast is no member"))?;
+    if at == group.own() {
+        let bytes = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
+        return group.run(library, pause, |flight| flight.broadcast(group.comm(), at, bytes));
+    }
+    let bytes = exchange.receives.first_mut().map_or(&mut [][..], |(_, bytes)| bytes);
+    group.run(library, pause, |flight| flight.be_told(group.comm(), at, bytes))
+}
+
+fn all_gather(
+    group: &Group,
+    library: &Library,
+    pause: Pause,
+    exchange: Exchange<'_, '_>,
+) -> Result<(), EngineError> {
+    let own = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
+    let runs = runs(group, exchange.receives.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
+    let all = joined_mut(exchange.receives).ok_or_else(apart)?;
+    group.run(library, pause, |flight| flight.all_gather(group.comm(), own, all, &runs))
+}
+
+fn all_to_all(
+    group: &Group,
+    library: &Library,
+    pause: Pause,
+    exchange: Exchange<'_, '_>,
+) -> Result<(), EngineError> {
+    let sent_runs = runs(group, exchange.sends.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
+    let got_runs = runs(group, exchange.receives.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
+    let sent = joined(exchange.sends).ok_or_else(apart)?;
+    let got = joined_mut(exchange.receives).ok_or_else(apart)?;
+    group.run(library, pause, |flight| flight.all_to_all(group.comm(), (sent, &sent_runs), (got, &got_runs)))
+}
+
+/// The bytes of each member, one run behind the other, from those that have some.
+fn runs(group: &Group, parts: impl Iterator<Item = (usize, usize)>) -> Result<Runs, EngineError> {
+    let (mut parts, mut runs, mut start) = (parts.peekable(), Runs::new(), 0);
+    for &member in group.members() {
+        let bytes = parts.next_if(|&(rank, _)| rank == member).map_or(0, |(_, bytes)| bytes);
+        runs.push(start, bytes);
+        start += bytes;
+    }
+    match parts.next() {
+        None => Ok(runs),
+        Some((rank, _)) => Err(refused(format!("rank {rank} is no member, or comes out of order"))),
+    }
+}
+
+fn apart() -> EngineError {
+    refused("what an exchange of this form moves has to lie one behind the other")
+}

@@ -1,0 +1,272 @@
+//! Messages and collectives that are under way, with the memory that they borrow for as long.
+#![expect(unsafe_code, reason = "calls of C functions that go on using memory after they return")]
+
+use crate::binding::{
+    Comm, Library, refused, sw_all_gather, sw_all_to_all, sw_broadcast, sw_has_ended, sw_least, sw_receive,
+    sw_send, sw_test,
+};
+use shardweave_runtime::engine::EngineError;
+use smallvec::SmallVec;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// What was started together and is waited for together.
+///
+/// *Invariant:* what a request reads or writes is borrowed for `'a`. A flight that is dropped while requests are under
+/// way ends all ranks, unless it was [given up](Flight::give_up).
+pub(crate) struct Flight<'a> {
+    library: &'a Library,
+    /// Memory for as many requests; those of MPI need at most as much.
+    requests: SmallVec<[u64; 8]>,
+    /// How many bytes each brings; -1 if that is not to be checked.
+    wanted: SmallVec<[c_int; 8]>,
+    /// With whom.
+    peers: SmallVec<[usize; 8]>,
+    /// All before this one have ended.
+    ended: usize,
+    given_up: bool,
+    borrowed: PhantomData<&'a mut [u8]>,
+}
+
+/// One run of bytes for each member of a group, from a common start.
+pub(crate) struct Runs {
+    pub counts: SmallVec<[c_int; 16]>,
+    pub starts: SmallVec<[c_int; 16]>,
+}
+
+/// MPI counts bytes by 32-bit numbers.
+fn count_of(bytes: &[u8]) -> c_int {
+    c_int::try_from(bytes.len()).expect("larger messages are sent in several")
+}
+
+impl<'a> Flight<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(library: &'a Library) -> Flight<'a> {
+        Flight {
+            library,
+            requests: SmallVec::new(),
+            wanted: SmallVec::new(),
+            peers: SmallVec::new(),
+            ended: 0,
+            given_up: false,
+            borrowed: PhantomData,
+        }
+    }
+
+    /// Starts something: the function gets the memory of the requests and the number of the new one.
+    fn start(
+        &mut self,
+        peer: usize,
+        wanted: c_int,
+        function: impl FnOnce(*mut u64, c_int) -> c_int,
+    ) -> Result<(), EngineError> {
+        let at = self.requests.len();
+        self.requests.push(0);
+        let requests = self.requests.as_mut_ptr();
+        if let Err(error) = self.library.call(|| function(requests, at as c_int)) {
+            self.requests.pop();
+            return Err(error);
+        }
+        self.wanted.push(wanted);
+        self.peers.push(peer);
+        Ok(())
+    }
+
+    pub(crate) fn send(&mut self, comm: Comm, to: usize, tag: i32, bytes: &'a [u8]) -> Result<(), EngineError> {
+        let count = count_of(bytes);
+        // SAFETY: the bytes are borrowed for as long as the request can be under way.
+        self.start(to, -1, |requests, at| unsafe {
+            sw_send(bytes.as_ptr(), count, to as c_int, tag, comm.handle(), requests, at)
+        })
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        comm: Comm,
+        from: usize,
+        tag: i32,
+        bytes: &'a mut [u8],
+    ) -> Result<(), EngineError> {
+        let count = count_of(bytes);
+        // SAFETY: the bytes are borrowed for as long as the request can be under way.
+        self.start(from, count, |requests, at| unsafe {
+            sw_receive(bytes.as_mut_ptr(), count, from as c_int, tag, comm.handle(), requests, at)
+        })
+    }
+
+    /// The root's part of a broadcast.
+    pub(crate) fn broadcast(&mut self, comm: Comm, root: usize, bytes: &'a [u8]) -> Result<(), EngineError> {
+        let count = count_of(bytes);
+        // SAFETY: the bytes are borrowed for as long as the request can be under way; the root's are only read.
+        self.start(root, -1, |requests, at| unsafe {
+            sw_broadcast(bytes.as_ptr().cast_mut(), count, root as c_int, comm.handle(), requests, at)
+        })
+    }
+
+    /// The others' part of a broadcast.
+    pub(crate) fn be_told(&mut self, comm: Comm, root: usize, bytes: &'a mut [u8]) -> Result<(), EngineError> {
+        let count = count_of(bytes);
+        // SAFETY: the bytes are borrowed for as long as the request can be under way.
+        self.start(root, -1, |requests, at| unsafe {
+            sw_broadcast(bytes.as_mut_ptr(), count, root as c_int, comm.handle(), requests, at)
+        })
+    }
+
+    pub(crate) fn all_gather(
+        &mut self,
+        comm: Comm,
+        own: &'a [u8],
+        all: &'a mut [u8],
+        runs: &'a Runs,
+    ) -> Result<(), EngineError> {
+        runs.assert_inside(all.len());
+        let (count, handle) = (count_of(own), comm.handle());
+        // SAFETY: bytes and counts are borrowed for as long as the request can be under way; the runs lie inside.
+        self.start(0, -1, |requests, at| unsafe {
+            let (counts, starts) = (runs.counts.as_ptr(), runs.starts.as_ptr());
+            sw_all_gather(own.as_ptr(), count, all.as_mut_ptr(), counts, starts, handle, requests, at)
+        })
+    }
+
+    pub(crate) fn all_to_all(
+        &mut self,
+        comm: Comm,
+        (sent, sent_runs): (&'a [u8], &'a Runs),
+        (got, got_runs): (&'a mut [u8], &'a Runs),
+    ) -> Result<(), EngineError> {
+        sent_runs.assert_inside(sent.len());
+        got_runs.assert_inside(got.len());
+        // SAFETY: bytes and counts are borrowed for as long as the request can be under way; the runs lie inside.
+        self.start(0, -1, |requests, at| unsafe {
+            sw_all_to_all(
+                sent.as_ptr(),
+                sent_runs.counts.as_ptr(),
+                sent_runs.starts.as_ptr(),
+                got.as_mut_ptr(),
+                got_runs.counts.as_ptr(),
+                got_runs.starts.as_ptr(),
+                comm.handle(),
+                requests,
+                at,
+            )
+        })
+    }
+
+    /// Puts the least of all ranks in the place of each number.
+    pub(crate) fn least(&mut self, comm: Comm, numbers: &'a mut [u64]) -> Result<(), EngineError> {
+        let count = c_int::try_from(numbers.len()).expect("few numbers");
+        // SAFETY: the numbers are borrowed for as long as the request can be under way.
+        self.start(0, -1, |requests, at| unsafe {
+            sw_least(numbers.as_mut_ptr(), count, comm.handle(), requests, at)
+        })
+    }
+
+    /// Whether all has ended.
+    pub(crate) fn test(&mut self) -> Result<bool, EngineError> {
+        /// `SW_FEW` of `shim.c`.
+        const FEW: usize = 64;
+        while self.ended < self.requests.len() {
+            let (first, count) = (self.ended, (self.requests.len() - self.ended).min(FEW));
+            let wanted = self.wanted[first..first + count].as_ptr();
+            let (mut ended, mut wrong) = (0, -1);
+            let requests = self.requests.as_mut_ptr();
+            // SAFETY: there are as many requests and numbers from `first` on, and no more than `FEW`.
+            self.library.call(|| unsafe {
+                sw_test(requests, first as c_int, count as c_int, wanted, &mut ended, &mut wrong)
+            })?;
+            if ended == 0 {
+                return Ok(false);
+            }
+            self.ended += count;
+            if let Ok(wrong) = usize::try_from(wrong) {
+                return Err(refused(format!(
+                    "rank {} sent fewer bytes than the {} that were to come",
+                    self.peers[first + wrong],
+                    self.wanted[first + wrong]
+                )));
+            }
+        }
+        Ok(true)
+    }
+
+    /// With whom something is still under way, in ascending order.
+    pub(crate) fn awaited(&mut self) -> Result<Vec<usize>, EngineError> {
+        let mut peers = Vec::new();
+        for at in self.ended..self.requests.len() {
+            let (requests, mut ended) = (self.requests.as_mut_ptr(), 0);
+            // SAFETY: there are as many requests.
+            self.library.call(|| unsafe { sw_has_ended(requests, at as c_int, &mut ended) })?;
+            if ended == 0 {
+                peers.push(self.peers[at]);
+            }
+        }
+        peers.sort_unstable();
+        peers.dedup();
+        Ok(peers)
+    }
+
+    /// Leaves all as it is: the ranks are about to be ended.
+    pub(crate) fn give_up(&mut self) {
+        self.given_up = true;
+        self.library.has_broken();
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if !self.given_up && self.awaited().is_ok_and(|awaited| awaited.is_empty()) {
+            return;
+        }
+        if !self.given_up {
+            self.library.abort("messages are under way that nobody waits for");
+        }
+    }
+}
+
+/// Slices that lie one behind the other as one; `None` if they do not.
+pub(crate) fn joined<'x>(parts: &'x [(usize, &[u8])]) -> Option<&'x [u8]> {
+    let (start, bytes) = extent(parts.iter().map(|(_, part)| (part.as_ptr(), part.len())))?;
+    // SAFETY: the parts cover these bytes without a gap, all of them are borrowed for `'x`, and they are parts of
+    // one arena, as the contract of an exchange says.
+    Some(if bytes == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, bytes) } })
+}
+
+/// The same of slices to write to.
+pub(crate) fn joined_mut<'x>(parts: &'x mut [(usize, &mut [u8])]) -> Option<&'x mut [u8]> {
+    let (start, bytes) = extent(parts.iter_mut().map(|(_, part)| (part.as_mut_ptr().cast_const(), part.len())))?;
+    // SAFETY: the same; they are borrowed alone, and the pointer was made from one to write to.
+    Some(if bytes == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(start.cast_mut(), bytes) } })
+}
+
+/// Where the first byte is and how many follow, if each part begins where the one before it ends.
+fn extent(parts: impl Iterator<Item = (*const u8, usize)>) -> Option<(*const u8, usize)> {
+    let mut parts = parts.filter(|&(_, bytes)| bytes > 0);
+    let Some((start, mut bytes)) = parts.next() else { return Some((std::ptr::null(), 0)) };
+    for (at, more) in parts {
+        if at != start.wrapping_add(bytes) {
+            return None;
+        }
+        bytes += more;
+    }
+    Some((start, bytes))
+}
+
+impl Runs {
+    /// No runs.
+    pub(crate) fn new() -> Runs {
+        Runs { counts: SmallVec::new(), starts: SmallVec::new() }
+    }
+
+    /// One more run.
+    pub(crate) fn push(&mut self, start: usize, count: usize) {
+        let number = |n: usize| c_int::try_from(n).expect("larger exchanges go in messages");
+        self.starts.push(number(start));
+        self.counts.push(number(count));
+    }
+
+    fn assert_inside(&self, bytes: usize) {
+        let end = |(&start, &count): (&c_int, &c_int)| start as usize + count as usize;
+        assert!(self.starts.iter().zip(&self.counts).all(|run| end(run) <= bytes), "runs lie in their memory");
+    }
+}
+

@@ -1,0 +1,78 @@
+//! Bytes in messages from rank to rank: every form can be carried out so.
+//!
+//! The messages of a stream have its number as their tag. Two ranks make the exchanges of a stream in the same order,
+//! and MPI keeps the order of messages with one tag, so each comes where it belongs, whoever else takes part. What is
+//! longer than the limit goes in pieces of the limit; both ends know the length, so both cut alike. Nothing goes for
+//! no bytes.
+
+use crate::binding::{Comm, Library, refused};
+use crate::flight::Flight;
+use crate::pause::{Pause, Then};
+use shardweave_runtime::engine::EngineError;
+
+/// By what messages go.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    pub library: &'a Library,
+    pub comm: Comm,
+    pub rank: usize,
+    /// The most bytes of one message.
+    pub limit: usize,
+}
+
+impl Way<'_> {
+    /// Sends and receives, and waits for all of it. What this rank has for itself is copied.
+    pub(crate) fn exchange(
+        &self,
+        tag: i32,
+        sends: &[(usize, &[u8])],
+        receives: &mut [(usize, &mut [u8])],
+        pause: &Pause,
+    ) -> Result<(), EngineError> {
+        let mut flight = Flight::new(self.library);
+        let mut own = None;
+        for (from, bytes) in receives.iter_mut() {
+            if *from == self.rank {
+                own = Some(&mut **bytes);
+                continue;
+            }
+            for piece in bytes.chunks_mut(self.limit) {
+                flight.receive(self.comm, *from, tag, piece)?;
+            }
+        }
+        for &(to, bytes) in sends.iter().filter(|(to, _)| *to != self.rank) {
+            for piece in bytes.chunks(self.limit) {
+                flight.send(self.comm, to, tag, piece)?;
+            }
+        }
+        let kept = sends.iter().find(|(to, _)| *to == self.rank).map(|(_, bytes)| *bytes);
+        match (own, kept.unwrap_or_default()) {
+            (Some(own), kept) if own.len() == kept.len() => own.copy_from_slice(kept),
+            (None, []) => {}
+            (own, kept) => {
+                flight.give_up();
+                let own = own.map_or(0, |own| own.len());
+                return Err(refused(format!("a rank sends itself {} bytes and receives {own}", kept.len())));
+            }
+        }
+        while !flight.test()? {
+            if pause.once() == Then::GiveUp {
+                let awaited = flight.awaited()?;
+                if !awaited.is_empty() {
+                    flight.give_up();
+                    return Err(EngineError::Late(awaited));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each of some ranks tells each other that it is there.
+    pub(crate) fn meet(&self, tag: i32, members: &[usize], pause: &Pause) -> Result<(), EngineError> {
+        let others = || members.iter().copied().filter(|&member| member != self.rank);
+        let mut told = vec![[0]; members.len()];
+        let sends: Vec<(usize, &[u8])> = others().map(|member| (member, &[0][..])).collect();
+        let mut receives: Vec<(usize, &mut [u8])> = others().zip(told.iter_mut().map(|t| &mut t[..])).collect();
+        self.exchange(tag, &sends, &mut receives, pause)
+    }
+}

@@ -1,0 +1,191 @@
+//! Memory that the ranks of a host share.
+//!
+//! ```text
+//!  share  ─ which of the windows have all dropped? free them, in order
+//!         ─ is there room for all of this one? then allocate, zero, and agree that all have it
+//! ```
+//!
+//! Freeing a window is a call that all ranks of the host make, but they drop it at different times. So dropping does
+//! nothing, and the next call of `share`, which all make too, finds what none of them holds any more.
+//!
+//! An MPI may leave its other ranks waiting where one cannot have the memory. So it is asked for only if the system has
+//! room for it.
+#![expect(unsafe_code, reason = "memory that MPI gives is handed on by its address")]
+
+use crate::binding::{Window, refused};
+use crate::world::World;
+use memmap2::MmapMut;
+use shardweave_runtime::engine::{EngineError, SharedBytes};
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// Shared bytes start at multiples of this, as the arenas ask for.
+const ALIGNMENT: usize = 64;
+
+/// What an MPI may need beside the bytes: the rest of a page for each rank, and its own notes.
+const BESIDE: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+
+/// The windows of this host, in the order in which they were made.
+pub(crate) struct Windows {
+    made: Mutex<Vec<Made>>,
+}
+
+struct Made {
+    window: Window,
+    held: Weak<Held>,
+}
+
+/// Memory of one window is used here.
+struct Held {
+    /// Until it is no longer, MPI does not end.
+    _world: Arc<World>,
+}
+
+/// Of a rank that shares with nobody.
+struct Alone {
+    _pages: MmapMut,
+}
+
+impl Windows {
+    pub(crate) fn new() -> Windows {
+        Windows { made: Mutex::new(Vec::new()) }
+    }
+
+    /// Frees all windows. All ranks of the host make this call, and hold none.
+    pub(crate) fn free_all(&self, world: &World) -> Result<(), EngineError> {
+        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+        made.iter().try_for_each(|made| world.library.unshare(made.window))
+    }
+}
+
+/// So many bytes of each rank of the host, by rank; see [`Engine::share`](shardweave_runtime::engine::Engine::share).
+pub(crate) fn share(
+    world: &Arc<World>,
+    bytes: usize,
+    timeout: Option<Duration>,
+) -> Result<Vec<Option<SharedBytes>>, EngineError> {
+    let mut made = world.windows.made.lock().unwrap_or_else(PoisonError::into_inner);
+    sweep(world, &mut made, timeout)?;
+    let wanted = world.host.tell(&world.library, bytes as u64, timeout)?;
+    agree(world, &has_room(world, &wanted), timeout)?;
+    let window = world.library.share(world.host.comm(), asked(bytes as u64).expect("there is room") as usize);
+    let parts = window.clone().and_then(|window| parts(world, window, &wanted));
+    if let Ok(parts) = &parts {
+        let (own, bytes) = parts[world.host.own()];
+        // SAFETY: these bytes are this rank's, and nobody has been told of them.
+        unsafe { own.write_bytes(0, bytes) };
+    }
+    // It can be freed where all of the host have it.
+    let mut all = [u64::from(window.is_ok())];
+    world.host.least(&world.library, &mut all, timeout)?;
+    let agreed = agree(world, &parts, timeout);
+    if let (Err(EngineError::Refused(_)), Ok(window), [1]) = (&agreed, &window, all) {
+        world.library.unshare(*window)?;
+    }
+    agreed?;
+    let held = Arc::new(Held { _world: world.clone() });
+    made.push(Made { window: window?, held: Arc::downgrade(&held) });
+    let mut shared: Vec<Option<SharedBytes>> = (0..world.ranks()).map(|_| None).collect();
+    for (&rank, (start, bytes)) in world.host.members().iter().zip(parts?) {
+        let owner: Arc<dyn Any + Send + Sync> = held.clone();
+        // SAFETY: `parts` aligned and measured it, all ranks zeroed theirs before they agreed, and the window is
+        // freed only when none of them holds it any more.
+        shared[rank] = Some(unsafe { SharedBytes::new(start, bytes, owner) });
+    }
+    Ok(shared)
+}
+
+/// Zeroed bytes of a rank that shares with nobody: ordinary memory.
+pub(crate) fn share_alone(
+    world: &Arc<World>,
+    bytes: usize,
+    timeout: Option<Duration>,
+) -> Result<Vec<Option<SharedBytes>>, EngineError> {
+    let pages = MmapMut::map_anon(bytes.max(1));
+    let pages = pages.map_err(|error| refused(format!("{bytes} bytes of memory: {error}")));
+    // As often as those agree that share.
+    agree(world, &pages, timeout)?;
+    agree(world, &Ok(()), timeout)?;
+    let mut pages = pages?;
+    // Large pages are a wish: without them all is as it would be, but slower.
+    #[cfg(target_os = "linux")]
+    let _ = pages.advise(memmap2::Advice::HugePage);
+    let start = NonNull::new(pages.as_mut_ptr()).expect("memory has an address");
+    let owner: Arc<dyn Any + Send + Sync> = Arc::new(Alone { _pages: pages });
+    let mut shared: Vec<Option<SharedBytes>> = (0..world.ranks()).map(|_| None).collect();
+    // SAFETY: pages start at multiples of more than `ALIGNMENT`, are zero, and live as long as their owner.
+    shared[world.rank] = Some(unsafe { SharedBytes::new(start, bytes, owner) });
+    Ok(shared)
+}
+
+/// Frees what none of the host holds any more.
+fn sweep(world: &World, made: &mut Vec<Made>, timeout: Option<Duration>) -> Result<(), EngineError> {
+    if made.is_empty() {
+        return Ok(());
+    }
+    // A window that is dropped after this is found the next time.
+    let mut dropped: Vec<u64> = made.iter().map(|made| u64::from(made.held.strong_count() == 0)).collect();
+    world.host.least(&world.library, &mut dropped, timeout)?;
+    let mut dropped = dropped.into_iter();
+    let mut freed = Ok(());
+    made.retain(|made| match dropped.next() {
+        Some(1) if freed.is_ok() => {
+            freed = world.library.unshare(made.window);
+            false
+        }
+        _ => true,
+    });
+    freed
+}
+
+/// Whether there is room for what the ranks of this host want.
+fn has_room(world: &World, wanted: &[u64]) -> Result<(), EngineError> {
+    let add = |sum: u64, &bytes: &u64| sum.checked_add(asked(bytes)?)?.checked_add(PAGE);
+    let total = wanted.iter().try_fold(BESIDE, add);
+    let room = world.library.room().min(isize::MAX as u64);
+    match total.is_some_and(|total| total <= room) {
+        true => Ok(()),
+        false => Err(refused(format!(
+            "the ranks of this host want to share {} bytes, and it has room for {room} (on Linux that of /dev/shm); \
+             without shared memory (`Transport::Messages`) they need none",
+            wanted.iter().map(|&bytes| u128::from(bytes)).sum::<u128>()
+        ))),
+    }
+}
+
+/// So many bytes that there are `bytes` from the first multiple of [`ALIGNMENT`] on; at least one, so that each part
+/// has an address.
+fn asked(bytes: u64) -> Option<u64> {
+    bytes.checked_add(ALIGNMENT as u64)
+}
+
+/// Whether all ranks have what they need; if not, why.
+fn agree<T>(world: &World, own: &Result<T, EngineError>, timeout: Option<Duration>) -> Result<(), EngineError> {
+    let mut all = [u64::from(own.is_ok())];
+    world.all.least(&world.library, &mut all, timeout)?;
+    match (own, all) {
+        (Err(error), _) => Err(error.clone()),
+        (Ok(_), [0]) => Err(refused("another rank cannot have its bytes")),
+        (Ok(_), _) => Ok(()),
+    }
+}
+
+/// Where the bytes of each rank of the host start, and how many it wanted.
+fn parts(world: &World, window: Window, wanted: &[u64]) -> Result<Vec<(NonNull<u8>, usize)>, EngineError> {
+    let part = |(member, &wanted): (usize, &u64)| {
+        let (start, bytes) = world.library.part(window, member)?;
+        let skip = start.align_offset(ALIGNMENT);
+        let wanted = wanted as usize;
+        // The same for all who map it: memory is mapped by pages.
+        match NonNull::new(start.wrapping_add(skip)) {
+            Some(first) if !start.is_null() && skip.checked_add(wanted).is_some_and(|end| end <= bytes) => {
+                Ok((first, wanted))
+            }
+            _ => Err(refused(format!("MPI gave {bytes} bytes where {wanted} were asked for"))),
+        }
+    };
+    wanted.iter().enumerate().map(part).collect()
+}

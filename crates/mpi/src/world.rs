@@ -1,0 +1,89 @@
+//! The ranks of a run: their communicators, their hosts, and how they end.
+//!
+//! ```text
+//!  base (MPI_COMM_WORLD, or the program's)
+//!    ├ all       collectives of all ranks
+//!    ├ host      collectives of the ranks of this host
+//!    ├ messages  messages of the streams, by tag
+//!    ├ bulk      messages of the calls that all ranks make
+//!    └ setup     makes the communicators of groups
+//! ```
+
+use crate::binding::{Comm, Library};
+use crate::collectives::Groups;
+use crate::group::Group;
+use crate::windows::Windows;
+use shardweave_runtime::engine::EngineError;
+
+pub(crate) struct World {
+    pub library: Library,
+    pub rank: usize,
+    /// For each rank the lowest rank of its host.
+    pub hosts: Vec<u32>,
+    pub all: Group,
+    pub host: Group,
+    pub messages: Comm,
+    pub bulk: Comm,
+    pub setup: Comm,
+    pub greatest_tag: usize,
+    pub groups: Groups,
+    pub windows: Windows,
+}
+
+impl World {
+    /// Finds out who is there. All ranks make this call.
+    pub(crate) fn new(library: Library) -> Result<World, EngineError> {
+        let base = library.base();
+        let (rank, ranks) = library.rank_of(base)?;
+        let all = Group::new(library.duplicate(base)?, (0..ranks).collect::<Vec<_>>(), rank);
+        let messages = library.duplicate(base)?;
+        let bulk = library.duplicate(base)?;
+        let setup = library.duplicate(base)?;
+        let host = library.split_by_host(base)?;
+        let (own, size) = library.rank_of(host)?;
+        // The host's members are not known before they have told each other; till then they are numbered.
+        let host = Group::new(host, (0..size).collect::<Vec<_>>(), own);
+        let mut lowest = [rank as u64];
+        host.least(&library, &mut lowest, None)?;
+        let hosts: Vec<u32> = all.tell(&library, lowest[0], None)?.into_iter().map(|host| host as u32).collect();
+        let members: Vec<usize> = (0..ranks).filter(|&other| hosts[other] == hosts[rank]).collect();
+        let host = Group::new(host.comm(), members, rank);
+        let greatest_tag = library.greatest_tag(messages)?;
+        let (groups, windows) = (Groups::new(), Windows::new());
+        Ok(World { library, rank, hosts, all, host, messages, bulk, setup, greatest_tag, groups, windows })
+    }
+
+    pub(crate) fn ranks(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Frees all that was made. All ranks make this call, and nothing is under way.
+    fn free(&self) -> Result<(), EngineError> {
+        // Ending takes all ranks: waiting for them here leaves the core to others.
+        self.all.meet(&self.library, None)?;
+        self.windows.free_all(self)?;
+        for group in self.groups.take() {
+            self.library.free(group.comm())?;
+        }
+        for comm in [self.host.comm(), self.setup, self.bulk, self.messages, self.all.comm()] {
+            self.library.free(comm)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Ranks that are in a call of their own would be waited for without end.
+        if self.library.is_broken() {
+            self.library.abort("it ended while an exchange was under way");
+        }
+        if std::thread::panicking() {
+            self.library.abort("it panicked");
+        }
+        if let Err(error) = self.free() {
+            self.library.abort(&format!("the ranks cannot be ended in order: {error}"));
+        }
+        self.library.end();
+    }
+}

@@ -1,0 +1,96 @@
+//! Ranks that do not come, end the others, or send what was not agreed.
+
+use crate::exchanges::Drawn;
+use shardweave_mpi::Mpi;
+use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const FAR_TOO_LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// The last rank sleeps; all others find out that it is late, and that nobody else is.
+pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
+    let (rank, ranks) = (mpi.place().rank, mpi.place().ranks());
+    let last = ranks - 1;
+    let form = match what {
+        "messages" => Some(Form::Messages),
+        "broadcast" => Some(Form::Broadcast { root: last }),
+        "all_gather" => Some(Form::AllGather),
+        "all_to_all" => Some(Form::AllToAll),
+        _ => None,
+    };
+    let drawn = form.map(|form| Drawn::even(form, ranks, (7 * ranks + last) as u64, 10_000));
+    // All have met once: a group that is there already is asked in another way than one that is made.
+    if let Some(drawn) = drawn.as_ref().filter(|_| std::env::args().any(|arg| arg == "--met")) {
+        drawn.make(mpi, 0);
+    }
+    if rank == last {
+        sleep(FAR_TOO_LONG);
+        panic!("this rank should have been ended");
+    }
+    let start = Instant::now();
+    let late = match drawn {
+        Some(drawn) => drawn.try_make(mpi, 0, Some(TIMEOUT)),
+        None if what == "tell_all" => mpi.tell_all(&[1, 2]).map(drop),
+        None if what == "least" => mpi.least(1).map(drop),
+        None if what == "gather" => mpi.gather(&[1; 100]).map(drop),
+        None if what == "share" => mpi.share(100).map(drop),
+        None => panic!("nothing is late in `{what}`"),
+    };
+    let took = start.elapsed();
+    assert_eq!(late, Err(EngineError::Late(vec![last])));
+    assert!(took >= TIMEOUT && took < Duration::from_secs(5), "after {took:?}");
+    // Others still find out who is late.
+    sleep(Duration::from_millis(400));
+    mpi.abort(&format!("in {what}: {}", EngineError::Late(vec![last])));
+}
+
+/// Who comes before the time is over is waited for, also where time is asked for more than once.
+pub fn a_rank_is_slow_but_comes(mpi: &Mpi) {
+    let (rank, ranks) = (mpi.place().rank, mpi.place().ranks());
+    for (number, form) in [Form::Messages, Form::AllGather, Form::AllToAll].into_iter().enumerate() {
+        if rank == number % ranks {
+            sleep(Duration::from_millis(150));
+        }
+        Drawn::even(form, ranks, number as u64, 5000).make(mpi, number);
+        assert_eq!(mpi.least(rank as u64), Ok(0));
+    }
+}
+
+/// The last rank ends all while they wait for it without a timeout.
+pub fn a_rank_aborts(mpi: &Mpi) {
+    let ranks = mpi.place().ranks();
+    if mpi.place().rank == ranks - 1 {
+        sleep(Duration::from_millis(100));
+        mpi.abort("the device is on fire");
+    }
+    let waited = Drawn::even(Form::AllGather, ranks, 1, 100).try_make(mpi, 0, None);
+    panic!("the last rank does not come, but {waited:?}");
+}
+
+/// The last rank panics while the others wait for it without a timeout.
+pub fn a_rank_panics(mpi: &Mpi) {
+    let ranks = mpi.place().ranks();
+    assert!(mpi.place().rank != ranks - 1, "this rank has a bug");
+    let waited = mpi.least(1);
+    unreachable!("the last rank does not come, but {waited:?}");
+}
+
+/// Rank 0 sends less than rank 1 expects.
+pub fn a_message_is_too_short(mpi: &Mpi) {
+    let rank = mpi.place().rank;
+    let mut got = [0; 100];
+    let exchange = |sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]| {
+        let (stream, form, timeout) = (0, Form::Messages, Some(Duration::from_secs(10)));
+        mpi.exchange(Exchange { stream, form, members: &[0, 1], most: 100, sends, receives, timeout })
+    };
+    match rank {
+        0 => assert_eq!(exchange(&[(1, &[7; 60])], &mut []), Ok(())),
+        1 => {
+            let error = exchange(&[], &mut [(0, &mut got)]).expect_err("40 bytes are missing").to_string();
+            assert!(error.contains("rank 0") && error.contains("100"), "{error}");
+        }
+        _ => {}
+    }
+}
