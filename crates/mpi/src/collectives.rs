@@ -11,6 +11,7 @@ use crate::pause::Pause;
 use shardweave_runtime::engine::{EngineError, Exchange, Form};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The groups that have met on each stream.
 pub(crate) struct Groups {
@@ -29,15 +30,15 @@ impl Groups {
         tag: i32,
         way: &Way<'_>,
         setup: Comm,
+        timeout: Option<Duration>,
     ) -> Result<Arc<Group>, EngineError> {
         let streams = || self.of_streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(groups) = streams().get(&exchange.stream) {
-            if let Some(group) = groups.iter().find(|group| group.members() == exchange.members) {
-                return Ok(group.clone());
-            }
+        let is_it = |group: &&Arc<Group>| group.members() == exchange.members;
+        if let Some(group) = streams().get(&exchange.stream).and_then(|groups| groups.iter().find(is_it)) {
+            return Ok(group.clone());
         }
         // One thread a stream comes here, so nobody makes the same one; those of other streams do not wait.
-        way.meet(tag, exchange.members, &Pause::new(0, exchange.timeout))?;
+        way.meet(tag, exchange.members, &Pause::new(0, timeout))?;
         let comm = way.library.group(setup, exchange.members, tag)?;
         let group = Arc::new(Group::new(comm, exchange.members, way.rank));
         streams().entry(exchange.stream).or_default().push(group.clone());
@@ -57,11 +58,12 @@ impl Groups {
         tag: i32,
         way: &Way<'_>,
         setup: Comm,
+        timeout: Option<Duration>,
     ) -> Result<(), EngineError> {
-        let group = self.of(&exchange, tag, way, setup)?;
-        let pause = Pause::new(exchange.most, exchange.timeout);
+        let group = self.of(&exchange, tag, way, setup, timeout)?;
+        let pause = Pause::new(exchange.most, timeout);
         match exchange.form {
-            Form::Messages => way.exchange(tag, exchange.sends, exchange.receives, &pause),
+            Form::Messages => way.exchange(tag, exchange.form, exchange.sends, exchange.receives, &pause),
             Form::Broadcast { root } => broadcast(&group, way.library, pause, root, exchange),
             Form::AllGather => all_gather(&group, way.library, pause, exchange),
             Form::AllToAll => all_to_all(&group, way.library, pause, exchange),

@@ -8,7 +8,7 @@
 use crate::binding::{Comm, Library, refused};
 use crate::flight::Flight;
 use crate::pause::{Pause, Then};
-use shardweave_runtime::engine::EngineError;
+use shardweave_runtime::engine::{EngineError, Form};
 
 /// By what messages go.
 #[derive(Clone, Copy)]
@@ -25,6 +25,7 @@ impl Way<'_> {
     pub(crate) fn exchange(
         &self,
         tag: i32,
+        form: Form,
         sends: &[(usize, &[u8])],
         receives: &mut [(usize, &mut [u8])],
         pause: &Pause,
@@ -45,7 +46,8 @@ impl Way<'_> {
                 flight.send(self.comm, to, tag, piece)?;
             }
         }
-        let kept = sends.iter().find(|(to, _)| *to == self.rank).map(|(_, bytes)| *bytes);
+        // Who sends the same to all need not name itself.
+        let kept = sends.iter().find(|(to, _)| *to == self.rank || form == Form::AllGather).map(|(_, bytes)| *bytes);
         match (own, kept.unwrap_or_default()) {
             (Some(own), kept) if own.len() == kept.len() => own.copy_from_slice(kept),
             (None, []) => {}
@@ -73,6 +75,6 @@ impl Way<'_> {
         let mut told = vec![[0]; members.len()];
         let sends: Vec<(usize, &[u8])> = others().map(|member| (member, &[0][..])).collect();
         let mut receives: Vec<(usize, &mut [u8])> = others().zip(told.iter_mut().map(|t| &mut t[..])).collect();
-        self.exchange(tag, &sends, &mut receives, pause)
+        self.exchange(tag, Form::Messages, &sends, &mut receives, pause)
     }
 }

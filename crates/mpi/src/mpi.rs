@@ -90,8 +90,7 @@ impl Mpi {
         self
     }
 
-    /// How long the calls that all ranks make wait for the others; for ever if nothing is said. An
-    /// [`Exchange`] says it itself.
+    /// How long every call waits for the others; for ever if nothing is said. All ranks say the same.
     pub fn with_timeout(mut self, timeout: Duration) -> Mpi {
         self.timeout = Some(timeout);
         self
@@ -148,6 +147,9 @@ impl Engine for Mpi {
     }
 
     fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
+        if exchange.most == 0 {
+            return Ok(());
+        }
         let world = &*self.world;
         // MPI wants tags to be 32-bit numbers.
         let tag = i32::try_from(exchange.stream).ok().filter(|_| exchange.stream <= world.greatest_tag);
@@ -155,10 +157,10 @@ impl Engine for Mpi {
             refused(format!("stream {}: this MPI has tags for {} streams", exchange.stream, world.greatest_tag))
         })?;
         if self.is_collective(&exchange) {
-            return world.groups.exchange(exchange, tag, &self.way(), world.setup);
+            return world.groups.exchange(exchange, tag, &self.way(), world.setup, self.timeout);
         }
-        let pause = Pause::new(exchange.most, exchange.timeout);
-        self.way().exchange(tag, exchange.sends, exchange.receives, &pause)
+        let pause = Pause::new(exchange.most, self.timeout);
+        self.way().exchange(tag, exchange.form, exchange.sends, exchange.receives, &pause)
     }
 
     fn tell_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
@@ -170,7 +172,7 @@ impl Engine for Mpi {
             let sends: Vec<(usize, &[u8])> = (0..lengths.len()).map(|rank| (rank, own)).collect();
             let mut receives: Vec<(usize, &mut [u8])> =
                 told.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
-            self.way_of_all().exchange(0, &sends, &mut receives, &pause)?;
+            self.way_of_all().exchange(0, Form::Messages, &sends, &mut receives, &pause)?;
             return Ok(told);
         }
         let (all, mut runs, mut told, mut end) = (&self.world.all, Runs::new(), vec![0; total], 0);
@@ -209,7 +211,7 @@ impl Engine for Mpi {
         let pause = Pause::new(lengths.iter().fold(0, |sum, &length| sum.saturating_add(length)), self.timeout);
         let mut receives: Vec<(usize, &mut [u8])> =
             all.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
-        self.way_of_all().exchange(0, &[(0, own)], &mut receives, &pause)?;
+        self.way_of_all().exchange(0, Form::Messages, &[(0, own)], &mut receives, &pause)?;
         Ok(is_first.then_some(all))
     }
 

@@ -14,7 +14,6 @@
 
 use crate::binding::{Window, refused};
 use crate::world::World;
-use memmap2::MmapMut;
 use shardweave_runtime::engine::{EngineError, SharedBytes};
 use std::any::Any;
 use std::ptr::NonNull;
@@ -42,11 +41,6 @@ struct Made {
 struct Held {
     /// Until it is no longer, MPI does not end.
     _world: Arc<World>,
-}
-
-/// Of a rank that shares with nobody.
-struct Alone {
-    _pages: MmapMut,
 }
 
 impl Windows {
@@ -104,20 +98,12 @@ pub(crate) fn share_alone(
     bytes: usize,
     timeout: Option<Duration>,
 ) -> Result<Vec<Option<SharedBytes>>, EngineError> {
-    let pages = MmapMut::map_anon(bytes.max(1));
-    let pages = pages.map_err(|error| refused(format!("{bytes} bytes of memory: {error}")));
+    let own = SharedBytes::within_process(bytes).ok_or_else(|| refused(format!("no memory for {bytes} bytes")));
     // As often as those agree that share.
-    agree(world, &pages, timeout)?;
+    agree(world, &own, timeout)?;
     agree(world, &Ok(()), timeout)?;
-    let mut pages = pages?;
-    // Large pages are a wish: without them all is as it would be, but slower.
-    #[cfg(target_os = "linux")]
-    let _ = pages.advise(memmap2::Advice::HugePage);
-    let start = NonNull::new(pages.as_mut_ptr()).expect("memory has an address");
-    let owner: Arc<dyn Any + Send + Sync> = Arc::new(Alone { _pages: pages });
     let mut shared: Vec<Option<SharedBytes>> = (0..world.ranks()).map(|_| None).collect();
-    // SAFETY: pages start at multiples of more than `ALIGNMENT`, are zero, and live as long as their owner.
-    shared[world.rank] = Some(unsafe { SharedBytes::new(start, bytes, owner) });
+    shared[world.rank] = Some(own?);
     Ok(shared)
 }
 

@@ -119,19 +119,19 @@ fn who_does_not_come_is_named() {
     for ranks in [2, 4] {
         let late = format!("rank {} did not come in time", ranks - 1);
         for form in ["messages", "broadcast", "all_gather", "all_to_all"] {
-            ends(ranks, &["late", form], &late);
-            ends(ranks, &["late", form, "--met"], &late);
+            ends(ranks, &["late", form, "--timeout"], &late);
+            ends(ranks, &["late", form, "--timeout", "--met"], &late);
         }
         for call in ["tell_all", "least", "gather", "share"] {
             ends(ranks, &["late", call, "--timeout"], &late);
         }
     }
-    ends(3, &["late", "all_gather", "--serialized"], "rank 2 did not come in time");
+    ends(3, &["late", "all_gather", "--timeout", "--serialized"], "rank 2 did not come in time");
 }
 
 #[test]
 fn who_comes_in_time_is_waited_for() {
-    passes(&[2, 3], &["slow"]);
+    passes(&[2, 3], &["slow", "--timeout"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! who sent it.
 
 use shardweave_mpi::Mpi;
-use shardweave_runtime::engine::{Engine, Exchange, Form};
+use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form};
 use std::thread;
 use std::time::Duration;
 
@@ -58,18 +58,17 @@ impl Drawn {
         count: usize,
     ) -> Drawn {
         let root = number as usize % count;
-        let mut bytes = vec![vec![0; count]; count];
-        for from in 0..count {
+        let mut sent_by = |from: usize| {
             let same = size(from, from);
-            for to in 0..count {
-                bytes[from][to] = match form {
-                    Form::Messages | Form::AllToAll => size(from, to),
-                    Form::AllGather => same,
-                    Form::Broadcast { .. } if from == root && to != root => same,
-                    Form::Broadcast { .. } => 0,
-                };
-            }
-        }
+            let sent_to = |to: usize| match form {
+                Form::Messages | Form::AllToAll => size(from, to),
+                Form::AllGather => same,
+                Form::Broadcast { .. } if from == root && to != root => same,
+                Form::Broadcast { .. } => 0,
+            };
+            (0..count).map(sent_to).collect()
+        };
+        let bytes: Vec<Vec<usize>> = (0..count).map(&mut sent_by).collect();
         let form = if let Form::Broadcast { .. } = form { Form::Broadcast { root: members[root] } } else { form };
         Drawn { number, form, members, bytes }
     }
@@ -85,21 +84,16 @@ impl Drawn {
 
     /// This rank's part; panics if what comes is not what was sent.
     pub fn make(&self, mpi: &Mpi, stream: usize) {
-        let made = self.try_make(mpi, stream, Some(Duration::from_secs(60)));
+        let made = self.try_make(mpi, stream);
         made.unwrap_or_else(|error| panic!("{:?} of {:?}: {error}", self.form, self.members));
     }
 
-    /// The same with any timeout.
-    pub fn try_make(
-        &self,
-        mpi: &Mpi,
-        stream: usize,
-        timeout: Option<Duration>,
-    ) -> Result<(), shardweave_runtime::engine::EngineError> {
+    /// The same, if the others come.
+    pub fn try_make(&self, mpi: &Mpi, stream: usize) -> Result<(), EngineError> {
         let Some(own) = self.members.iter().position(|&member| member == mpi.place().rank) else { return Ok(()) };
         let (count, from_me) = (self.members.len(), self.members[own]);
         // Whether parts without bytes are told of is up to each rank.
-        let tells_empty = |bytes: usize| bytes > 0 || (self.number as usize + own) % 2 == 0;
+        let tells_empty = |bytes: usize| bytes > 0 || (self.number as usize + own).is_multiple_of(2);
         let target = |to: usize| if self.is_same_to_all() { 0 } else { self.members[to] };
         let mut sent: Vec<u8> = Vec::new();
         for to in 0..count {
@@ -112,7 +106,12 @@ impl Drawn {
             let part = rest.split_off(..bytes).expect("as many bytes as go");
             // A broadcast's and a gather's parts are the same bytes.
             let part = if self.is_same_to_all() { &sent[..bytes] } else { part };
-            let goes = !matches!(self.form, Form::Broadcast { root } if root != from_me || to == own);
+            let goes = match self.form {
+                Form::Broadcast { root } => root == from_me && to != own,
+                // A rank receives of itself, whether it says that it sends to itself or not.
+                Form::AllGather => to != own || self.members.len() == 1 || self.number.is_multiple_of(2),
+                Form::Messages | Form::AllToAll => true,
+            };
             if goes && tells_empty(bytes) {
                 sends.push((self.members[to], part));
             }
@@ -140,7 +139,6 @@ impl Drawn {
             most,
             sends: &sends,
             receives: &mut receives,
-            timeout,
         };
         mpi.exchange(exchange)?;
         let mut start = 0;

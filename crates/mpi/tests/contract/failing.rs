@@ -31,7 +31,7 @@ pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
     }
     let start = Instant::now();
     let late = match drawn {
-        Some(drawn) => drawn.try_make(mpi, 0, Some(TIMEOUT)),
+        Some(drawn) => drawn.try_make(mpi, 0),
         None if what == "tell_all" => mpi.tell_all(&[1, 2]).map(drop),
         None if what == "least" => mpi.least(1).map(drop),
         None if what == "gather" => mpi.gather(&[1; 100]).map(drop),
@@ -65,7 +65,7 @@ pub fn a_rank_aborts(mpi: &Mpi) {
         sleep(Duration::from_millis(100));
         mpi.abort("the device is on fire");
     }
-    let waited = Drawn::even(Form::AllGather, ranks, 1, 100).try_make(mpi, 0, None);
+    let waited = Drawn::even(Form::AllGather, ranks, 1, 100).try_make(mpi, 0);
     panic!("the last rank does not come, but {waited:?}");
 }
 
@@ -79,18 +79,16 @@ pub fn a_rank_panics(mpi: &Mpi) {
 
 /// Rank 0 sends less than rank 1 expects.
 pub fn a_message_is_too_short(mpi: &Mpi) {
-    let rank = mpi.place().rank;
     let mut got = [0; 100];
-    let exchange = |sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]| {
-        let (stream, form, timeout) = (0, Form::Messages, Some(Duration::from_secs(10)));
-        mpi.exchange(Exchange { stream, form, members: &[0, 1], most: 100, sends, receives, timeout })
-    };
-    match rank {
-        0 => assert_eq!(exchange(&[(1, &[7; 60])], &mut []), Ok(())),
-        1 => {
-            let error = exchange(&[], &mut [(0, &mut got)]).expect_err("40 bytes are missing").to_string();
+    let sends: &[(usize, &[u8])] = if mpi.place().rank == 0 { &[(1, &[7; 60])] } else { &[] };
+    let receives: &mut [(usize, &mut [u8])] = if mpi.place().rank == 1 { &mut [(0, &mut got)] } else { &mut [] };
+    let exchange = Exchange { stream: 0, form: Form::Messages, members: &[0, 1], most: 100, sends, receives };
+    let made = mpi.exchange(exchange);
+    match mpi.place().rank {
+        0 => assert_eq!(made, Ok(())),
+        _ => {
+            let error = made.expect_err("40 bytes are missing").to_string();
             assert!(error.contains("rank 0") && error.contains("100"), "{error}");
         }
-        _ => {}
     }
 }
