@@ -53,7 +53,9 @@ mod engine {
 
     fn refuse(compiler: &str, why: &str) {
         let why = why.trim().lines().next().unwrap_or("it says nothing");
-        println!("cargo:error=the feature `engine` needs an MPI, and its compiler `{compiler}` does not do: {why}");
+        println!(
+            "cargo:error=the feature `engine` needs an MPI, and its compiler `{compiler}` does not do: {why}"
+        );
         println!("cargo:error={WAY_OUT}");
     }
 }

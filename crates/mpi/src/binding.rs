@@ -81,7 +81,13 @@ unsafe extern "C" {
         requests: *mut u64,
         at: c_int,
     ) -> c_int;
-    pub(crate) fn sw_least(numbers: *mut u64, count: c_int, comm: u64, requests: *mut u64, at: c_int) -> c_int;
+    pub(crate) fn sw_least(
+        numbers: *mut u64,
+        count: c_int,
+        comm: u64,
+        requests: *mut u64,
+        at: c_int,
+    ) -> c_int;
     pub(crate) fn sw_test(
         requests: *mut u64,
         first: c_int,

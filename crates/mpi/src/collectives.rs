@@ -78,7 +78,8 @@ fn broadcast(
     root: usize,
     exchange: Exchange<'_, '_>,
 ) -> Result<(), EngineError> {
-    let at = group.members().binary_search(&root).map_err(|_| refused("the root of a broadcast is no member"))?;
+    let at =
+        group.members().binary_search(&root).map_err(|_| refused("the root of a broadcast is no member"))?;
     if at == group.own() {
         let bytes = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
         return group.run(library, pause, |flight| flight.broadcast(group.comm(), at, bytes));

@@ -72,7 +72,13 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    pub(crate) fn send(&mut self, comm: Comm, to: usize, tag: i32, bytes: &'a [u8]) -> Result<(), EngineError> {
+    pub(crate) fn send(
+        &mut self,
+        comm: Comm,
+        to: usize,
+        tag: i32,
+        bytes: &'a [u8],
+    ) -> Result<(), EngineError> {
         let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
         self.start(to, -1, |requests, at| unsafe {
@@ -104,7 +110,12 @@ impl<'a> Flight<'a> {
     }
 
     /// The others' part of a broadcast.
-    pub(crate) fn be_told(&mut self, comm: Comm, root: usize, bytes: &'a mut [u8]) -> Result<(), EngineError> {
+    pub(crate) fn be_told(
+        &mut self,
+        comm: Comm,
+        root: usize,
+        bytes: &'a mut [u8],
+    ) -> Result<(), EngineError> {
         let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
         self.start(root, -1, |requests, at| unsafe {
@@ -233,9 +244,14 @@ pub(crate) fn joined<'x>(parts: &'x [(usize, &[u8])]) -> Option<&'x [u8]> {
 
 /// The same of slices to write to.
 pub(crate) fn joined_mut<'x>(parts: &'x mut [(usize, &mut [u8])]) -> Option<&'x mut [u8]> {
-    let (start, bytes) = extent(parts.iter_mut().map(|(_, part)| (part.as_mut_ptr().cast_const(), part.len())))?;
+    let (start, bytes) =
+        extent(parts.iter_mut().map(|(_, part)| (part.as_mut_ptr().cast_const(), part.len())))?;
     // SAFETY: the same; they are borrowed alone, and the pointer was made from one to write to.
-    Some(if bytes == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(start.cast_mut(), bytes) } })
+    Some(if bytes == 0 {
+        &mut []
+    } else {
+        unsafe { std::slice::from_raw_parts_mut(start.cast_mut(), bytes) }
+    })
 }
 
 /// Where the first byte is and how many follow, if each part begins where the one before it ends.
@@ -266,7 +282,9 @@ impl Runs {
 
     fn assert_inside(&self, bytes: usize) {
         let end = |(&start, &count): (&c_int, &c_int)| start as usize + count as usize;
-        assert!(self.starts.iter().zip(&self.counts).all(|run| end(run) <= bytes), "runs lie in their memory");
+        assert!(
+            self.starts.iter().zip(&self.counts).all(|run| end(run) <= bytes),
+            "runs lie in their memory"
+        );
     }
 }
-

@@ -47,7 +47,8 @@ impl Way<'_> {
             }
         }
         // Who sends the same to all need not name itself.
-        let kept = sends.iter().find(|(to, _)| *to == self.rank || form == Form::AllGather).map(|(_, bytes)| *bytes);
+        let kept =
+            sends.iter().find(|(to, _)| *to == self.rank || form == Form::AllGather).map(|(_, bytes)| *bytes);
         match (own, kept.unwrap_or_default()) {
             (Some(own), kept) if own.len() == kept.len() => own.copy_from_slice(kept),
             (None, []) => {}
@@ -74,7 +75,8 @@ impl Way<'_> {
         let others = || members.iter().copied().filter(|&member| member != self.rank);
         let mut told = vec![[0]; members.len()];
         let sends: Vec<(usize, &[u8])> = others().map(|member| (member, &[0][..])).collect();
-        let mut receives: Vec<(usize, &mut [u8])> = others().zip(told.iter_mut().map(|t| &mut t[..])).collect();
+        let mut receives: Vec<(usize, &mut [u8])> =
+            others().zip(told.iter_mut().map(|t| &mut t[..])).collect();
         self.exchange(tag, Form::Messages, &sends, &mut receives, pause)
     }
 }

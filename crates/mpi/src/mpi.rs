@@ -154,7 +154,10 @@ impl Engine for Mpi {
         // MPI wants tags to be 32-bit numbers.
         let tag = i32::try_from(exchange.stream).ok().filter(|_| exchange.stream <= world.greatest_tag);
         let tag = tag.ok_or_else(|| {
-            refused(format!("stream {}: this MPI has tags for {} streams", exchange.stream, world.greatest_tag))
+            refused(format!(
+                "stream {}: this MPI has tags for {} streams",
+                exchange.stream, world.greatest_tag
+            ))
         })?;
         if self.is_collective(&exchange) {
             return world.groups.exchange(exchange, tag, &self.way(), world.setup, self.timeout);
@@ -208,7 +211,8 @@ impl Engine for Mpi {
             let total: u128 = lengths.iter().map(|&length| length as u128).sum();
             return Err(refused(format!("rank 0 has no memory for the {total} bytes of all ranks")));
         }
-        let pause = Pause::new(lengths.iter().fold(0, |sum, &length| sum.saturating_add(length)), self.timeout);
+        let pause =
+            Pause::new(lengths.iter().fold(0, |sum, &length| sum.saturating_add(length)), self.timeout);
         let mut receives: Vec<(usize, &mut [u8])> =
             all.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
         self.way_of_all().exchange(0, Form::Messages, &[(0, own)], &mut receives, &pause)?;

@@ -98,7 +98,8 @@ pub(crate) fn share_alone(
     bytes: usize,
     timeout: Option<Duration>,
 ) -> Result<Vec<Option<SharedBytes>>, EngineError> {
-    let own = SharedBytes::within_process(bytes).ok_or_else(|| refused(format!("no memory for {bytes} bytes")));
+    let own =
+        SharedBytes::within_process(bytes).ok_or_else(|| refused(format!("no memory for {bytes} bytes")));
     // As often as those agree that share.
     agree(world, &own, timeout)?;
     agree(world, &Ok(()), timeout)?;
@@ -149,7 +150,11 @@ fn asked(bytes: u64) -> Option<u64> {
 }
 
 /// Whether all ranks have what they need; if not, why.
-fn agree<T>(world: &World, own: &Result<T, EngineError>, timeout: Option<Duration>) -> Result<(), EngineError> {
+fn agree<T>(
+    world: &World,
+    own: &Result<T, EngineError>,
+    timeout: Option<Duration>,
+) -> Result<(), EngineError> {
     let mut all = [u64::from(own.is_ok())];
     world.all.least(&world.library, &mut all, timeout)?;
     match (own, all) {

@@ -45,7 +45,8 @@ impl World {
         let host = Group::new(host, (0..size).collect::<Vec<_>>(), own);
         let mut lowest = [rank as u64];
         host.least(&library, &mut lowest, None)?;
-        let hosts: Vec<u32> = all.tell(&library, lowest[0], None)?.into_iter().map(|host| host as u32).collect();
+        let hosts: Vec<u32> =
+            all.tell(&library, lowest[0], None)?.into_iter().map(|host| host as u32).collect();
         let members: Vec<usize> = (0..ranks).filter(|&other| hosts[other] == hosts[rank]).collect();
         let host = Group::new(host.comm(), members, rank);
         let greatest_tag = library.greatest_tag(messages)?;

@@ -45,7 +45,8 @@ impl Drawn {
             members = (0..ranks).collect();
         }
         let count = members.len();
-        let form = [Form::Messages, Form::Broadcast { root: 0 }, Form::AllGather, Form::AllToAll][draw.below(4)];
+        let form =
+            [Form::Messages, Form::Broadcast { root: 0 }, Form::AllGather, Form::AllToAll][draw.below(4)];
         Drawn::of(form, members, number, |_, _| draw.bytes(), count)
     }
 
@@ -69,7 +70,8 @@ impl Drawn {
             (0..count).map(sent_to).collect()
         };
         let bytes: Vec<Vec<usize>> = (0..count).map(&mut sent_by).collect();
-        let form = if let Form::Broadcast { .. } = form { Form::Broadcast { root: members[root] } } else { form };
+        let form =
+            if let Form::Broadcast { .. } = form { Form::Broadcast { root: members[root] } } else { form };
         Drawn { number, form, members, bytes }
     }
 
@@ -90,7 +92,9 @@ impl Drawn {
 
     /// The same, if the others come.
     pub fn try_make(&self, mpi: &Mpi, stream: usize) -> Result<(), EngineError> {
-        let Some(own) = self.members.iter().position(|&member| member == mpi.place().rank) else { return Ok(()) };
+        let Some(own) = self.members.iter().position(|&member| member == mpi.place().rank) else {
+            return Ok(());
+        };
         let (count, from_me) = (self.members.len(), self.members[own]);
         // Whether parts without bytes are told of is up to each rank.
         let tells_empty = |bytes: usize| bytes > 0 || (self.number as usize + own).is_multiple_of(2);
@@ -158,7 +162,8 @@ pub fn in_every_form(mpi: &Mpi) {
     let ranks = mpi.place().ranks();
     for form in [Form::Messages, Form::Broadcast { root: 0 }, Form::AllGather, Form::AllToAll] {
         for bytes in [0, 1, 4096, 300_000] {
-            Drawn::even(form, ranks, bytes as u64 + 1, bytes / if bytes > 9999 { ranks } else { 1 }).make(mpi, 0);
+            Drawn::even(form, ranks, bytes as u64 + 1, bytes / if bytes > 9999 { ranks } else { 1 })
+                .make(mpi, 0);
         }
     }
     (0..200).for_each(|number| Drawn::new(number, ranks).make(mpi, number as usize % 3));

@@ -81,7 +81,8 @@ pub fn a_rank_panics(mpi: &Mpi) {
 pub fn a_message_is_too_short(mpi: &Mpi) {
     let mut got = [0; 100];
     let sends: &[(usize, &[u8])] = if mpi.place().rank == 0 { &[(1, &[7; 60])] } else { &[] };
-    let receives: &mut [(usize, &mut [u8])] = if mpi.place().rank == 1 { &mut [(0, &mut got)] } else { &mut [] };
+    let receives: &mut [(usize, &mut [u8])] =
+        if mpi.place().rank == 1 { &mut [(0, &mut got)] } else { &mut [] };
     let exchange = Exchange { stream: 0, form: Form::Messages, members: &[0, 1], most: 100, sends, receives };
     let made = mpi.exchange(exchange);
     match mpi.place().rank {

@@ -10,7 +10,8 @@ fn bytes_of(rank: usize, count: usize) -> Vec<u8> {
 pub fn all_tell_all(mpi: &Mpi) {
     let (rank, ranks) = (mpi.place().rank, mpi.place().ranks());
     for turn in 0..40 {
-        let count = |rank: usize| (rank * 37 + turn * 11) % 90 * usize::from(!(rank + turn).is_multiple_of(4));
+        let count =
+            |rank: usize| (rank * 37 + turn * 11) % 90 * usize::from(!(rank + turn).is_multiple_of(4));
         let told = mpi.tell_all(&bytes_of(rank, count(rank))).expect("all tell");
         assert_eq!(told, (0..ranks).map(|rank| bytes_of(rank, count(rank))).collect::<Vec<_>>());
         let least = mpi.least((rank + turn) as u64 % ranks as u64 + 10).expect("all tell");

@@ -98,7 +98,8 @@ impl OutputFiles {
         FileFormat::Npy.takes(dtype, path)?;
         let header = npy::header(dtype, shape);
         let header = header.ok_or_else(|| cannot(path, &io::Error::other("the array has too many dims")))?;
-        let bytes = byte_count(dtype, shape).ok_or_else(|| cannot(path, &io::Error::other("it is too large")))?;
+        let bytes =
+            byte_count(dtype, shape).ok_or_else(|| cannot(path, &io::Error::other("it is too large")))?;
         self.reserve(path, &header, &[bytes])
     }
 

@@ -34,7 +34,7 @@ impl Island<'_> {
     pub fn messages(&self, own: usize, stream: usize) -> Messages {
         let pairs = self.pairs();
         let form = self.form(&pairs);
-        let (packs, sends, packed) = self.sends(own, form, &pairs);
+        let Sent { packs, sends, packed } = self.sent(own, form, &pairs);
         let Received { receives, mail, copy } = self.received(own, form, &pairs);
         let to_own = pairs.iter().filter(|((_, to), _)| *to == own);
         let taken = to_own.map(|((from, _), chunks)| (DeviceId::new(*from), bytes_of(chunks))).collect();
@@ -124,8 +124,7 @@ impl Island<'_> {
         sent.into_values().chain(received.into_values()).max().unwrap_or(0)
     }
 
-    /// What a member sends: what is packed before, to whom what goes, and how many bytes are packed.
-    fn sends(&self, own: usize, form: Form, pairs: &Pairs) -> (Box<[Pack]>, Box<[(usize, Spot)]>, usize) {
+    fn sent(&self, own: usize, form: Form, pairs: &Pairs) -> Sent {
         let (mut packs, mut sends, mut packed) = (Vec::new(), Vec::new(), 0);
         let mut all_alike: Option<Spot> = None;
         for to in self.others(own) {
@@ -138,7 +137,7 @@ impl Island<'_> {
             all_alike = Some(spot.clone());
             sends.push((to, spot));
         }
-        (packs.into(), sends.into(), packed)
+        Sent { packs: packs.into(), sends: sends.into(), packed }
     }
 
     fn received(&self, own: usize, form: Form, pairs: &Pairs) -> Received {
@@ -201,6 +200,15 @@ impl Island<'_> {
         }
         (straight == transfers.len()).then(|| receives.into())
     }
+}
+
+/// What a member sends.
+struct Sent {
+    /// What is put together before.
+    packs: Box<[Pack]>,
+    sends: Box<[(usize, Spot)]>,
+    /// How many bytes are put together.
+    packed: usize,
 }
 
 /// What a member receives.

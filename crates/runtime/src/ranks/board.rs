@@ -60,7 +60,7 @@ impl Ticks {
         let there = || number.load(Ordering::Acquire) >= tick;
         let (spins, yields) = match looks {
             Looks::Often => (LOOKS, YIELDS),
-            Looks::Seldom => (0, YIELDS / 10),
+            Looks::Seldom => (0, YIELDS),
         };
         for _ in 0..spins {
             if there() {

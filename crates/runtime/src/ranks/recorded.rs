@@ -38,7 +38,8 @@ pub(crate) fn together(engine: &dyn Engine, own: Recording) -> Result<Recording,
     let Some(all) = engine.gather(&sent)? else { return Ok(own) };
     let mut together = own;
     for bytes in all.iter().skip(1) {
-        let other: Sent = serde_json::from_slice(bytes).map_err(|error| RunError::Engine(error.to_string()))?;
+        let other: Sent =
+            serde_json::from_slice(bytes).map_err(|error| RunError::Engine(error.to_string()))?;
         for (sum, more) in together.moves.iter_mut().zip(other.moves) {
             sum.sent.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         }

@@ -43,6 +43,10 @@ impl Ranks {
             })?,
             false => None,
         };
+        if engine.is_some() {
+            // What starts ranks gives each a terminal of its own, whatever its own output goes to.
+            anstream::ColorChoice::Never.write_global();
+        }
         Ok(Ranks { engine, agreed: None })
     }
 
@@ -79,7 +83,7 @@ impl Ranks {
     }
 
     /// What rank 0 has to say to all, once all have come so far.
-    pub fn from_first(&mut self, own: Result<Vec<u8>, Diagnostics>) -> Result<Vec<u8>, Diagnostics> {
+    pub fn first_says(&mut self, own: Result<Vec<u8>, Diagnostics>) -> Result<Vec<u8>, Diagnostics> {
         let word = own.as_ref().map_or(&[][..], Vec::as_slice);
         let word = if self.is_first() { word } else { &[] };
         let mut told = self.tell_all(own.as_ref().err(), word)?;
@@ -104,7 +108,8 @@ impl Ranks {
                 None => Ok(vec![word.to_vec()]),
             };
         };
-        let status = failed.map_or(Exit::Fine as u8, |found| if hears(found) { HEARS } else { Exit::of(found) as u8 });
+        let status =
+            failed.map_or(Exit::Fine as u8, |found| if hears(found) { HEARS } else { Exit::of(found) as u8 });
         let mut told = match engine.tell_all(&[&[status], word].concat()) {
             Ok(told) => told,
             Err(error) => engine.abort(&error.to_string()),
@@ -112,7 +117,7 @@ impl Ranks {
         let status = |word: &Vec<u8>| word.first().copied().unwrap_or(HEARS);
         let speaker = |word: &Vec<u8>| !matches!(status(word), HEARS | FINE);
         if told.iter().all(|word| status(word) == FINE) {
-            told.iter_mut().for_each(|word| drop(word.remove(0)));
+            told.iter_mut().for_each(|word| *word = word.split_off(1));
             return Ok(told);
         }
         let rank = told.iter().position(speaker).unwrap_or(0);
@@ -176,9 +181,13 @@ mod tests {
 
     #[test]
     fn flags_are_found_in_words_that_are_not_parsed() {
-        let words = ["shardweave", "run", "f.weave", "--on", "mpi", "--timeout=3", "--transport"].map(OsString::from);
+        let words =
+            ["shardweave", "run", "f.weave", "--on", "mpi", "--timeout=3", "--transport"].map(OsString::from);
         let value = |flag| value_of(&words, flag);
-        assert_eq!((value("--on"), value("--timeout"), value("--transport")), (Some("mpi"), Some("3"), Some("")));
+        assert_eq!(
+            (value("--on"), value("--timeout"), value("--transport")),
+            (Some("mpi"), Some("3"), Some(""))
+        );
         assert_eq!(value("--check"), None);
     }
 

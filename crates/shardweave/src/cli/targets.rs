@@ -76,7 +76,11 @@ impl Targets {
         ranks.agree(committed.map_err(Diagnostics::from))
     }
 
-    fn write_whole(&self, program: &Program, outputs: &[(String, Tensor)]) -> Result<OutputFiles, Diagnostic> {
+    fn write_whole(
+        &self,
+        program: &Program,
+        outputs: &[(String, Tensor)],
+    ) -> Result<OutputFiles, Diagnostic> {
         let mut files = OutputFiles::new();
         for (value, path) in &self.npy {
             let name = &program.values()[*value].name;
@@ -106,12 +110,14 @@ impl Targets {
         let mut files = OutputFiles::new();
         let room = if ranks.is_first() { self.reserve(program, &pieces, &mut files) } else { Ok(Vec::new()) };
         let room = room.map(|room| room_text(&room).into_bytes()).map_err(Diagnostics::from);
-        let room = room_of(&ranks.from_first(room)?);
+        let room = room_of(&ranks.first_says(room)?);
         let written = room.iter().try_for_each(|(name, file, start)| {
-            let own = pieces.iter().find(|pieces| pieces.name() == name).expect("only outputs have room in files");
+            let own =
+                pieces.iter().find(|pieces| pieces.name() == name).expect("only outputs have room in files");
             write_at(own, whole.iter().find(|(output, _)| output == name), file, *start).map_err(|error| {
                 let message = format!("file `{}` cannot be written: {error}", file.display());
-                Diagnostic::general(Code::FileWrite, message).help("all ranks must see the folder of the outputs")
+                Diagnostic::general(Code::FileWrite, message)
+                    .help("all ranks must see the folder of the outputs")
             })
         });
         ranks.agree(written.map_err(Diagnostics::from))?;

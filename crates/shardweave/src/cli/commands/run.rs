@@ -76,7 +76,8 @@ impl<'a> Planned<'a> {
     /// What all ranks must have in common. (That they have the same plan, the session sees to.)
     fn common(&self) -> Vec<Common> {
         let program = self.choice.program.to_string();
-        let placement = self.choice.placement.map(|placement| placement.text(self.choice.program).to_string());
+        let placement =
+            self.choice.placement.map(|placement| placement.text(self.choice.program).to_string());
         let placement = placement.unwrap_or_default();
         let sizes = format!("{:?}", self.plan.sizes);
         let texts = [
