@@ -10,6 +10,7 @@ use crate::exactness::{Exactness, exactness};
 use crate::ranks::{Rank, on_ranks};
 use shardweave_compiler::compile::{self, Plan, compile};
 use shardweave_compiler::diagnostic::Diagnostics;
+use shardweave_compiler::id::Id;
 use shardweave_compiler::layout::Layout;
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes, ValueId};
@@ -111,9 +112,19 @@ fn hosts(ranks: usize) -> [(&'static str, Vec<u32>); 3] {
     ]
 }
 
-/// Runs on ranks, twice; gives what rank 0 has. The bytes that ranks took are what the plan promises.
+/// What one rank has after a run.
+struct OfRank {
+    /// On rank 0.
+    outputs: Vec<(String, Tensor)>,
+    /// With the piece of this rank.
+    placed: Vec<(String, Array)>,
+    recording: Recording,
+}
+
+/// Runs on ranks, twice; gives what rank 0 has. The pieces of all ranks together are the same, and the bytes that they
+/// took are what the plan promises.
 fn run_on_ranks(plan: &Plan, trial: &Trial<'_>, hosts: &[u32]) -> Result<Vec<(String, Tensor)>, String> {
-    let run = |rank: Arc<Rank>| -> Result<(Vec<(String, Tensor)>, Recording), String> {
+    let run = |rank: Arc<Rank>| -> Result<OfRank, String> {
         let text = |error: RunError| error.to_string();
         let options =
             SessionOptions { engine: Some(rank), record: Record::Bytes, ..SessionOptions::default() };
@@ -121,25 +132,27 @@ fn run_on_ranks(plan: &Plan, trial: &Trial<'_>, hosts: &[u32]) -> Result<Vec<(St
         let inputs = inputs_of(trial);
         let outputs = session.run(&inputs).map_err(text)?.into_vec();
         let recording = session.recording().clone();
-        let again = session.run(&inputs).map_err(text)?.into_vec();
+        let placed = session.run_placed(&inputs).map_err(text)?.into_vec();
+        let again = session.outputs().map_err(text)?.into_vec();
         same_bits(&outputs, &again).map_err(|output| format!("{output}: the second run gives other bits"))?;
-        Ok((outputs, recording))
+        Ok(OfRank { outputs, placed, recording })
     };
-    let ran = on_ranks(hosts, run).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let (mut outputs, recordings): (Vec<_>, Vec<Recording>) = ran.into_iter().unzip();
-    compare_bytes(plan, &together(&recordings))?;
-    Ok(outputs.swap_remove(0))
-}
-
-/// What all ranks recorded, as one process would have.
-fn together(recordings: &[Recording]) -> Recording {
-    let mut all = recordings[0].clone();
-    for other in &recordings[1..] {
-        for (all, other) in all.moves.iter_mut().zip(&other.moves) {
-            all.sent.iter_mut().zip(&other.sent).for_each(|(sum, more)| *sum += more);
+    let mut ran = on_ranks(hosts, run).into_iter().collect::<Result<Vec<_>, _>>()?;
+    for (at, (name, output)) in ran[0].outputs.iter().enumerate() {
+        let ty = ran[0].placed[at].1.ty().clone();
+        let pieces = ty.layout().mesh().devices().map(|device| {
+            let piece = ran[device.index()].placed[at].1.piece(device);
+            (device, piece.expect("a rank has the piece of its device").clone())
+        });
+        let whole = Array::from_pieces(ty.clone(), pieces.collect::<Vec<_>>());
+        let whole = whole.map_err(|error| format!("{name}: {error}"))?.to_tensor();
+        if whole.bytes() != output.bytes() {
+            return Err(format!("{name}: the pieces of the ranks make another whole"));
         }
     }
-    all
+    // What all ranks recorded has come together on rank 0.
+    compare_bytes(plan, &ran[0].recording)?;
+    Ok(ran.swap_remove(0).outputs)
 }
 
 /// The inputs that a program asks for, by name.

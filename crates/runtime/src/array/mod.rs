@@ -7,7 +7,8 @@
 //!                                              ── Inputs ─────────▶ a run: each device takes its piece
 //! ```
 //!
-//! Invariants (kept by the constructors): exactly the devices of the layout's mesh have a piece; a piece
+//! Invariants (kept by the constructors): exactly the devices of the layout's mesh have a piece (where every device is
+//! a process of its own, each has the piece of its device); a piece
 //! has the sizes and the element type that [`ArrayType`] says; devices that hold the same indices of the
 //! same part hold the same bytes. Pieces never change: an `Array` is cheap to clone and can be shared
 //! between threads and sessions. Where devices share an address space, those that hold the same share one
@@ -92,9 +93,19 @@ impl Array {
         ty: ArrayType,
         fill: impl Fn(&ArrayType, DeviceId, &mut [u8]) -> Result<(), E>,
     ) -> Result<Array, E> {
+        Array::try_filled_on(ty, |_| true, fill)
+    }
+
+    /// The same on some of the devices: the other pieces lie in other processes.
+    pub(crate) fn try_filled_on<E>(
+        ty: ArrayType,
+        is_here: impl Fn(DeviceId) -> bool,
+        fill: impl Fn(&ArrayType, DeviceId, &mut [u8]) -> Result<(), E>,
+    ) -> Result<Array, E> {
         let mut pieces = no_pieces(&ty);
-        for device in ty.layout().mesh().devices() {
+        for device in ty.layout().mesh().devices().filter(|&device| is_here(device)) {
             let first = ty.first_holder(device);
+            let first = if is_here(first) { first } else { device };
             if pieces[first.index()].is_none() {
                 let shape = ty.piece_shape(first).expect("a holder is in the mesh");
                 let mut piece = Tensor::zeros(ty.stored_dtype(), &shape);
@@ -132,17 +143,27 @@ impl Array {
         held.map(|(device, _)| DeviceId::new(device))
     }
 
-    /// What a device holds; `None` if it is not in the mesh. Its sizes are
+    /// What a device holds; `None` if it is not in the mesh, or plays in another process. Its sizes are
     /// [`ArrayType::piece_shape`], its indices [`ArrayType::indices`].
     pub fn piece(&self, device: DeviceId) -> Option<&Tensor> {
         self.pieces.get(device.index())?.as_deref()
     }
 
+    /// Whether all pieces are here. Where every device is a process of its own, the outputs of a run have one piece in
+    /// each.
+    pub fn is_whole(&self) -> bool {
+        self.layout().mesh().devices().all(|device| self.piece(device).is_some())
+    }
+
     /// The whole array: pieces put together, parts combined in mesh order and rounded once.
+    ///
+    /// # Panics
+    /// If pieces lie in other processes: unless it [is whole](Array::is_whole).
     pub fn to_tensor(&self) -> Tensor {
         let whole: Vec<IndexSet> = self.shape.iter().map(|&size| IndexSet::range(0, size)).collect();
         let mut tensor = Tensor::zeros(self.ty.dtype(), &self.shape);
-        self.collect(&whole, tensor.bytes_mut());
+        let gather = Gather::new(&self.ty, &whole).expect("the whole has no more bytes than the array");
+        gather.collect(|device| self.bytes_of(device), tensor.bytes_mut());
         tensor
     }
 
@@ -151,14 +172,8 @@ impl Array {
         Array { ty: Arc::new(ty), pieces: self.pieces.clone(), shape: self.shape.clone() }
     }
 
-    /// Writes a region to `out`, which is as long as it is and aligned for its elements.
-    fn collect(&self, region: &[IndexSet], out: &mut [u8]) {
-        let gather = Gather::new(&self.ty, region).expect("a region has no more bytes than the array");
-        gather.collect(|device| self.bytes_of(device), out);
-    }
-
     pub(crate) fn bytes_of(&self, device: DeviceId) -> &[u8] {
-        self.piece(device).expect("a device of the mesh holds a piece").bytes()
+        self.piece(device).expect("a device of the mesh holds a piece, and here").bytes()
     }
 }
 
@@ -190,19 +205,23 @@ impl ArraySource for Array {
     }
 
     fn read(&self, piece: &[IndexSet], out: &mut [u8]) -> Result<(), ReadError> {
+        let gather = Gather::new(&self.ty, piece).expect("a region has no more bytes than the array");
+        if let Some(device) = gather.devices().into_iter().find(|&device| self.piece(device).is_none()) {
+            return Err(ReadError::Failed(format!("the piece of {device} lies in another process")));
+        }
         if self.ty.layout().partial().is_empty() {
-            self.collect(piece, out);
+            gather.collect(|device| self.bytes_of(device), out);
         } else {
             // Elements are computed with, so they must be aligned.
             let mut aligned = AlignedBytes::zeroed(out.len());
-            self.collect(piece, aligned.as_mut_slice());
+            gather.collect(|device| self.bytes_of(device), aligned.as_mut_slice());
             out.copy_from_slice(aligned.as_slice());
         }
         Ok(())
     }
 
     fn held_by(&self, device: DeviceId, held: &TensorType) -> Option<&[u8]> {
-        self.ty.is_held_as(held).then(|| self.bytes_of(device))
+        self.ty.is_held_as(held).then(|| self.piece(device).map(Tensor::bytes)).flatten()
     }
 }
 

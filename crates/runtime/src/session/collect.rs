@@ -55,14 +55,19 @@ pub(crate) fn at_rank_0(
     Ok(whole(program, |drain, device| pieces[&(drain.name.as_str(), device)]))
 }
 
-/// All outputs in the layouts in which the devices hold them, in the order of the program.
-pub(crate) fn placed(program: &LoadedProgram, arenas: &Arenas) -> Vec<(String, Array)> {
+/// All outputs in the layouts in which the devices hold them, in the order of the program: the pieces of the devices
+/// that are played here.
+pub(crate) fn placed(
+    program: &LoadedProgram,
+    arenas: &Arenas,
+    plays: impl Fn(usize) -> bool,
+) -> Vec<(String, Array)> {
     let one = |drain: &Drain| {
         let copy = |_: &_, device, out: &mut [u8]| -> Result<(), Infallible> {
             out.copy_from_slice(drain.piece(arenas, device));
             Ok(())
         };
-        let Ok(array) = Array::try_filled(drain.ty.clone(), copy);
+        let Ok(array) = Array::try_filled_on(drain.ty.clone(), |device| plays(device.index()), copy);
         (drain.name.clone(), array)
     };
     program.outputs.iter().map(one).collect()

@@ -343,12 +343,14 @@ impl Session {
         Ok(collect::pieces(self.with_results()?, &self.arenas, |device| self.executor.plays(device)))
     }
 
-    /// The outputs of the last run in the layouts in which the devices hold them.
+    /// The outputs of the last run in the layouts in which the devices hold them. Where devices are ranks, each rank
+    /// gets the piece of its own, and can give it to the next run.
     ///
     /// # Errors
     /// [`RunError::NotReady`] before a run that succeeds.
     pub fn placed_outputs(&self) -> Result<Outputs<Array>, RunError> {
-        Ok(Outputs::new(collect::placed(self.with_results()?, &self.arenas)))
+        let plays = |device| self.executor.plays(device);
+        Ok(Outputs::new(collect::placed(self.with_results()?, &self.arenas, plays)))
     }
 
     /// The program whose results are in the arenas.
