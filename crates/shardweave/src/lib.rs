@@ -104,6 +104,8 @@
 //! * An [`Array`] is a value placed on devices, with a piece for each: made from a whole array, a file or
 //!   pieces, given by [`Session::run_placed`], fed to a run, taken to another [`Layout`], read whole or by
 //!   piece.
+//! * An [`Engine`] joins processes, one for each device: with the feature `mpi` that is MPI, on one host or many. A
+//!   session is given one in its [`SessionOptions`]; all ranks then make the same calls.
 //! * Mistakes of yours are [`Diagnostics`]: a code, a place, a reason, a way out. What goes wrong while
 //!   running is a [`RunError`]; the session can go on.
 //!
@@ -112,6 +114,8 @@
 #![forbid(unsafe_code)]
 
 pub use shardweave_compiler as compiler;
+#[cfg(feature = "mpi")]
+pub use shardweave_mpi as mpi;
 pub use shardweave_runtime as runtime;
 
 pub use shardweave_compiler::compile::{CompileOptions, Plan, compile};
@@ -126,6 +130,7 @@ pub use shardweave_compiler::placement::{Communication, Overlap, Placement, Plac
 pub use shardweave_compiler::program::{DimText, Program, ProgramBuilder, Sizes, Term};
 pub use shardweave_compiler::report::Report;
 pub use shardweave_runtime::array::{Array, ArrayError, ArrayType};
+pub use shardweave_runtime::engine::{Engine, EngineError};
 pub use shardweave_runtime::execute::{Backend, Failure, InputError, RunError, WrongInput};
 pub use shardweave_runtime::files;
 pub use shardweave_runtime::session::{Inputs, Outputs, Resharded, Session, SessionOptions};
