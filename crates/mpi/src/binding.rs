@@ -197,6 +197,7 @@ impl Library {
             return Err(refused(format!("{fortran} is not the Fortran handle of a communicator")));
         }
         Library::of(level, false, Comm(comm))
+            .map_err(|error| refused(format!("the communicator with the Fortran handle {fortran}: {error}")))
     }
 
     fn of(level: c_int, ours: bool, base: Comm) -> Result<Library, EngineError> {

@@ -1,7 +1,15 @@
 //! Exchanges that have the form of one of MPI's collectives are carried out by it.
 //!
 //! Members that meet for the first time on a stream make a communicator, alone, and keep it. They tell each other
-//! first that they are there: making it takes no longer than it must, and who does not come is known by name.
+//! first that they are there, so who does not come is known by name. And each rank makes one communicator at a time:
+//! Open MPI 4.1 may give two that are made at once the same number, and then mixes up their messages.
+//!
+//! ```text
+//!  rank 1 takes its turn ──▶ rank 3 takes its turn ──▶ rank 4 takes its turn ── go ──▶ all make it
+//! ```
+//!
+//! Turns are taken in the order of the ranks, so of those that wait for each other's there is always one that needs no
+//! more than it can get.
 
 use crate::binding::{Comm, Library, refused};
 use crate::flight::{Runs, joined, joined_mut};
@@ -10,17 +18,19 @@ use crate::messages::Way;
 use crate::pause::Pause;
 use shardweave_runtime::engine::{EngineError, Exchange, Form};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The groups that have met on each stream.
 pub(crate) struct Groups {
     of_streams: Mutex<BTreeMap<usize, Vec<Arc<Group>>>>,
+    /// Whoever makes a communicator has this.
+    turn: Mutex<()>,
 }
 
 impl Groups {
     pub(crate) fn new() -> Groups {
-        Groups { of_streams: Mutex::new(BTreeMap::new()) }
+        Groups { of_streams: Mutex::default(), turn: Mutex::default() }
     }
 
     /// The group of these members on a stream. All of them make this call.
@@ -37,12 +47,37 @@ impl Groups {
         if let Some(group) = streams().get(&exchange.stream).and_then(|groups| groups.iter().find(is_it)) {
             return Ok(group.clone());
         }
-        // One thread a stream comes here, so nobody makes the same one; those of other streams do not wait.
+        // One thread a stream comes here, so nobody makes the same one.
         way.meet(tag, exchange.members, &Pause::new(0, timeout))?;
+        let turn = self.turn_of_all(exchange.members, tag, way, timeout)?;
         let comm = way.library.group(setup, exchange.members, tag)?;
+        drop(turn);
         let group = Arc::new(Group::new(comm, exchange.members, way.rank));
         streams().entry(exchange.stream).or_default().push(group.clone());
         Ok(group)
+    }
+
+    /// Returns when all members have their turn.
+    fn turn_of_all(
+        &self,
+        members: &[usize],
+        tag: i32,
+        way: &Way<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<MutexGuard<'_, ()>, EngineError> {
+        let own = members.partition_point(|&member| member < way.rank);
+        let last = members.len() - 1;
+        if own > 0 {
+            way.hear(tag, members[own - 1], &Pause::new(0, timeout))?;
+        }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if own < last {
+            way.say(tag, &members[own + 1..=own + 1], &Pause::new(0, timeout))?;
+            way.hear(tag, members[last], &Pause::new(0, timeout))?;
+        } else {
+            way.say(tag, &members[..last], &Pause::new(0, timeout))?;
+        }
+        Ok(turn)
     }
 
     /// All groups, of which none is left.

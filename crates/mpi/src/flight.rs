@@ -39,6 +39,16 @@ fn count_of(bytes: &[u8]) -> c_int {
     c_int::try_from(bytes.len()).expect("larger messages are sent in several")
 }
 
+/// Where bytes start; nowhere if there are none: the address that Rust gives to no bytes means something to Open MPI.
+fn start_of(bytes: &[u8]) -> *const u8 {
+    if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() }
+}
+
+/// The same of bytes to write to.
+fn start_of_mut(bytes: &mut [u8]) -> *mut u8 {
+    if bytes.is_empty() { std::ptr::null_mut() } else { bytes.as_mut_ptr() }
+}
+
 impl<'a> Flight<'a> {
     /// Nothing yet.
     pub(crate) fn new(library: &'a Library) -> Flight<'a> {
@@ -82,7 +92,7 @@ impl<'a> Flight<'a> {
         let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
         self.start(to, -1, |requests, at| unsafe {
-            sw_send(bytes.as_ptr(), count, to as c_int, tag, comm.handle(), requests, at)
+            sw_send(start_of(bytes), count, to as c_int, tag, comm.handle(), requests, at)
         })
     }
 
@@ -96,7 +106,7 @@ impl<'a> Flight<'a> {
         let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
         self.start(from, count, |requests, at| unsafe {
-            sw_receive(bytes.as_mut_ptr(), count, from as c_int, tag, comm.handle(), requests, at)
+            sw_receive(start_of_mut(bytes), count, from as c_int, tag, comm.handle(), requests, at)
         })
     }
 
@@ -105,7 +115,7 @@ impl<'a> Flight<'a> {
         let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way; the root's are only read.
         self.start(root, -1, |requests, at| unsafe {
-            sw_broadcast(bytes.as_ptr().cast_mut(), count, root as c_int, comm.handle(), requests, at)
+            sw_broadcast(start_of(bytes).cast_mut(), count, root as c_int, comm.handle(), requests, at)
         })
     }
 
@@ -119,7 +129,7 @@ impl<'a> Flight<'a> {
         let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
         self.start(root, -1, |requests, at| unsafe {
-            sw_broadcast(bytes.as_mut_ptr(), count, root as c_int, comm.handle(), requests, at)
+            sw_broadcast(start_of_mut(bytes), count, root as c_int, comm.handle(), requests, at)
         })
     }
 
@@ -135,7 +145,7 @@ impl<'a> Flight<'a> {
         // SAFETY: bytes and counts are borrowed for as long as the request can be under way; the runs lie inside.
         self.start(0, -1, |requests, at| unsafe {
             let (counts, starts) = (runs.counts.as_ptr(), runs.starts.as_ptr());
-            sw_all_gather(own.as_ptr(), count, all.as_mut_ptr(), counts, starts, handle, requests, at)
+            sw_all_gather(start_of(own), count, start_of_mut(all), counts, starts, handle, requests, at)
         })
     }
 
@@ -150,10 +160,10 @@ impl<'a> Flight<'a> {
         // SAFETY: bytes and counts are borrowed for as long as the request can be under way; the runs lie inside.
         self.start(0, -1, |requests, at| unsafe {
             sw_all_to_all(
-                sent.as_ptr(),
+                start_of(sent),
                 sent_runs.counts.as_ptr(),
                 sent_runs.starts.as_ptr(),
-                got.as_mut_ptr(),
+                start_of_mut(got),
                 got_runs.counts.as_ptr(),
                 got_runs.starts.as_ptr(),
                 comm.handle(),

@@ -79,4 +79,15 @@ impl Way<'_> {
             others().zip(told.iter_mut().map(|t| &mut t[..])).collect();
         self.exchange(tag, Form::Messages, &sends, &mut receives, pause)
     }
+
+    /// Tells some ranks to go on.
+    pub(crate) fn say(&self, tag: i32, to: &[usize], pause: &Pause) -> Result<(), EngineError> {
+        let sends: Vec<(usize, &[u8])> = to.iter().map(|&to| (to, &[0][..])).collect();
+        self.exchange(tag, Form::Messages, &sends, &mut [], pause)
+    }
+
+    /// Waits till a rank tells this one to go on.
+    pub(crate) fn hear(&self, tag: i32, from: usize, pause: &Pause) -> Result<(), EngineError> {
+        self.exchange(tag, Form::Messages, &[], &mut [(from, &mut [0])], pause)
+    }
 }

@@ -88,8 +88,9 @@ uint64_t sw_world(void) { return of_comm(MPI_COMM_WORLD); }
 
 int sw_from_fortran(int32_t fortran, uint64_t *comm, int *none) {
     MPI_Comm given = MPI_Comm_f2c(fortran);
-    *none = given == MPI_COMM_NULL;
     *comm = of_comm(given);
+    /* Open MPI gives a null pointer for a number that it has not given. */
+    *none = given == MPI_COMM_NULL || *comm == 0;
     return MPI_SUCCESS;
 }
 

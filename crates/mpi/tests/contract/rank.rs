@@ -17,9 +17,13 @@ fn main() {
     print!("{}", format_args!("pid {}\n", std::process::id()));
     let first = if has("--serialized") { Mpi::init_serialized() } else { Mpi::init() };
     let first = first.expect("MPI begins");
-    let (mut mpi, _kept) = match has("--joined") {
-        true => (Mpi::from_fortran(first.to_fortran()).expect("there is a communicator"), Some(first)),
-        false => (first, None),
+    // The one that ends MPI is dropped last.
+    let (_kept, mut mpi) = match has("--joined") {
+        true => {
+            let joined = Mpi::from_fortran(first.to_fortran()).expect("there is a communicator");
+            (Some(first), joined)
+        }
+        false => (None, first),
     };
     if has("--messages") {
         mpi = mpi.with_transport(Transport::Messages);
