@@ -161,6 +161,9 @@ pub(crate) fn refused(why: impl Into<String>) -> EngineError {
     EngineError::Refused(why.into())
 }
 
+/// How long a launcher may take to pass on what a rank says: some end without what they have not read yet.
+const TO_BE_READ: Duration = Duration::from_millis(200);
+
 /// Guards the beginning: MPI is begun once in a process, and it is asked first whether it is.
 static BEGINNING: Mutex<()> = Mutex::new(());
 
@@ -230,6 +233,7 @@ impl Library {
     pub(crate) fn abort(&self, reason: &str) -> ! {
         if !self.aborting.swap(true, Ordering::SeqCst) {
             eprintln!("shardweave: rank {}: {reason}", self.rank);
+            std::thread::sleep(TO_BE_READ);
             let _turn = self.turn_soon();
             // SAFETY: MPI has begun, and the communicator is of all ranks.
             unsafe { sw_abort(self.base.0, 3) };

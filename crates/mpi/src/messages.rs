@@ -30,6 +30,13 @@ impl Way<'_> {
         receives: &mut [(usize, &mut [u8])],
         pause: &Pause,
     ) -> Result<(), EngineError> {
+        // Who sends the same to all need not name itself.
+        let kept = sends.iter().find(|(to, _)| *to == self.rank || form == Form::AllGather);
+        let kept = kept.map_or(&[][..], |(_, bytes)| bytes);
+        let own = receives.iter().find(|(from, _)| *from == self.rank).map_or(0, |(_, bytes)| bytes.len());
+        if own != kept.len() {
+            return Err(refused(format!("a rank sends itself {} bytes and receives {own}", kept.len())));
+        }
         let mut flight = Flight::new(self.library);
         let mut own = None;
         for (from, bytes) in receives.iter_mut() {
@@ -46,17 +53,9 @@ impl Way<'_> {
                 flight.send(self.comm, to, tag, piece)?;
             }
         }
-        // Who sends the same to all need not name itself.
-        let kept =
-            sends.iter().find(|(to, _)| *to == self.rank || form == Form::AllGather).map(|(_, bytes)| *bytes);
-        match (own, kept.unwrap_or_default()) {
-            (Some(own), kept) if own.len() == kept.len() => own.copy_from_slice(kept),
-            (None, []) => {}
-            (own, kept) => {
-                flight.give_up();
-                let own = own.map_or(0, |own| own.len());
-                return Err(refused(format!("a rank sends itself {} bytes and receives {own}", kept.len())));
-            }
+        // While the others' bytes are under way.
+        if let Some(own) = own {
+            own.copy_from_slice(kept);
         }
         while !flight.test()? {
             if pause.once() == Then::GiveUp {

@@ -66,7 +66,7 @@ fn every_form_moves_what_it_says() {
 
 #[test]
 fn more_than_one_message_can_hold_goes_in_several() {
-    passes(&[2, 3], &["forms", "--limit"]);
+    passes(&[2, 3], &["forms", "--limit=333"]);
 }
 
 #[test]
@@ -104,28 +104,27 @@ fn memory_that_one_cannot_have_is_refused_to_all() {
 #[test]
 fn all_are_told_what_each_says() {
     passes(SOME, &["told"]);
-    passes(&[3], &["told", "--limit"]);
+    passes(&[3], &["told", "--limit=5"]);
     passes(&[3], &["told", "--serialized"]);
 }
 
 #[test]
 fn rank_0_gathers_what_all_give() {
     passes(SOME, &["gathered"]);
-    passes(&[3], &["gathered", "--limit"]);
+    passes(&[3], &["gathered", "--limit=5"]);
 }
 
 #[test]
 fn who_does_not_come_is_named() {
-    for ranks in [2, 4] {
-        let late = format!("rank {} did not come in time", ranks - 1);
-        for form in ["messages", "broadcast", "all_gather", "all_to_all"] {
-            ends(ranks, &["late", form, "--timeout"], &late);
-            ends(ranks, &["late", form, "--timeout", "--met"], &late);
-        }
-        for call in ["tell_all", "least", "gather", "share"] {
-            ends(ranks, &["late", call, "--timeout"], &late);
-        }
+    let late = "rank 3 did not come in time";
+    for form in ["messages", "broadcast", "all_gather", "all_to_all"] {
+        ends(4, &["late", form, "--timeout", "--met"], late);
     }
+    for what in ["all_gather", "tell_all", "least", "gather", "share"] {
+        ends(4, &["late", what, "--timeout"], late);
+    }
+    ends(2, &["late", "messages", "--timeout"], "rank 1 did not come in time");
+    ends(2, &["late", "least", "--timeout"], "rank 1 did not come in time");
     ends(3, &["late", "all_gather", "--timeout", "--serialized"], "rank 2 did not come in time");
 }
 
@@ -146,6 +145,13 @@ fn a_rank_that_aborts_ends_all_and_says_why() {
 fn a_rank_that_panics_ends_all() {
     ends(2, &["panic"], "shardweave: rank 1: it panicked");
     ends(3, &["panic"], "this rank has a bug");
+}
+
+#[test]
+fn a_rank_that_dies_ends_all() {
+    let ended = run(3, &["dies"]);
+    assert!(ended.status.is_some_and(|status| status != 0), "{ended:#?}");
+    assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
 }
 
 #[test]

@@ -77,6 +77,15 @@ pub fn a_rank_panics(mpi: &Mpi) {
     unreachable!("the last rank does not come, but {waited:?}");
 }
 
+/// The last rank ends without a word while the others wait for it.
+pub fn a_rank_dies(mpi: &Mpi) {
+    if mpi.place().rank == mpi.place().ranks() - 1 {
+        std::process::abort();
+    }
+    let waited = mpi.least(1);
+    unreachable!("the last rank does not come, but {waited:?}");
+}
+
 /// Rank 0 sends less than rank 1 expects.
 pub fn a_message_is_too_short(mpi: &Mpi) {
     let mut got = [0; 100];

@@ -28,8 +28,9 @@ fn main() {
     if has("--messages") {
         mpi = mpi.with_transport(Transport::Messages);
     }
-    if has("--limit") {
-        mpi = mpi.with_limit(5);
+    let limit = args.iter().find_map(|arg| arg.strip_prefix("--limit="));
+    if let Some(limit) = limit {
+        mpi = mpi.with_limit(limit.parse().expect("a number of bytes"));
     }
     if has("--timeout") {
         mpi = mpi.with_timeout(Duration::from_millis(300));
@@ -50,6 +51,7 @@ fn main() {
         "slow" => failing::a_rank_is_slow_but_comes(&mpi),
         "abort" => failing::a_rank_aborts(&mpi),
         "panic" => failing::a_rank_panics(&mpi),
+        "dies" => failing::a_rank_dies(&mpi),
         "short" => failing::a_message_is_too_short(&mpi),
         other => panic!("no case `{other}`"),
     }

@@ -56,8 +56,8 @@ pub fn dropped_in_any_order(mpi: &Mpi) {
     let rank = mpi.place().rank;
     let mut held: Vec<(u64, Vec<Option<SharedBytes>>)> = Vec::new();
     let mut mapped_before = 0;
-    for turn in 0..60u64 {
-        if turn == 20 {
+    for turn in 0..30u64 {
+        if turn == 10 {
             mapped_before = mapped();
         }
         let shared = mpi.share(100_000 + 8 * rank).expect("there is memory");
