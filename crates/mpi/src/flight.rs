@@ -247,21 +247,23 @@ impl Drop for Flight<'_> {
 /// Slices that lie one behind the other as one; `None` if they do not.
 pub(crate) fn joined<'x>(parts: &'x [(usize, &[u8])]) -> Option<&'x [u8]> {
     let (start, bytes) = extent(parts.iter().map(|(_, part)| (part.as_ptr(), part.len())))?;
+    if bytes == 0 {
+        return Some(&[]);
+    }
     // SAFETY: the parts cover these bytes without a gap, all of them are borrowed for `'x`, and they are parts of
     // one arena, as the contract of an exchange says.
-    Some(if bytes == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, bytes) } })
+    Some(unsafe { std::slice::from_raw_parts(start, bytes) })
 }
 
 /// The same of slices to write to.
 pub(crate) fn joined_mut<'x>(parts: &'x mut [(usize, &mut [u8])]) -> Option<&'x mut [u8]> {
     let (start, bytes) =
         extent(parts.iter_mut().map(|(_, part)| (part.as_mut_ptr().cast_const(), part.len())))?;
+    if bytes == 0 {
+        return Some(&mut []);
+    }
     // SAFETY: the same; they are borrowed alone, and the pointer was made from one to write to.
-    Some(if bytes == 0 {
-        &mut []
-    } else {
-        unsafe { std::slice::from_raw_parts_mut(start.cast_mut(), bytes) }
-    })
+    Some(unsafe { std::slice::from_raw_parts_mut(start.cast_mut(), bytes) })
 }
 
 /// Where the first byte is and how many follow, if each part begins where the one before it ends.

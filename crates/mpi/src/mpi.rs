@@ -4,7 +4,7 @@ use crate::binding::{Library, Threads, refused};
 use crate::flight::Runs;
 use crate::messages::Way;
 use crate::pause::Pause;
-use crate::windows::{share, share_alone};
+use crate::windows::share_alone;
 use crate::world::World;
 use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form, Place, SharedBytes};
 use std::sync::Arc;
@@ -140,9 +140,10 @@ impl Engine for Mpi {
     fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError> {
         // That of all hosts is as it is here: with `Transport::Messages` each rank is alone.
         let own = self.place.hosts[self.place.rank];
+        let sharers = self.world.sharers(self.timeout);
         match self.place.hosts.iter().filter(|&&host| host == own).count() {
-            1 => share_alone(&self.world, bytes, self.timeout),
-            _ => share(&self.world, bytes, self.timeout),
+            1 => share_alone(&sharers, bytes),
+            _ => self.world.windows.share(&sharers, bytes, self.world.clone()),
         }
     }
 

@@ -12,8 +12,8 @@
 //! room for it.
 #![expect(unsafe_code, reason = "memory that MPI gives is handed on by its address")]
 
-use crate::binding::{Window, refused};
-use crate::world::World;
+use crate::binding::{Library, Window, refused};
+use crate::group::Group;
 use shardweave_runtime::engine::{EngineError, SharedBytes};
 use std::any::Any;
 use std::ptr::NonNull;
@@ -27,6 +27,16 @@ const ALIGNMENT: usize = 64;
 const BESIDE: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 
+/// Who shares.
+pub(crate) struct Sharers<'a> {
+    pub library: &'a Library,
+    /// All ranks, to agree with.
+    pub all: &'a Group,
+    /// Those of this host.
+    pub host: &'a Group,
+    pub timeout: Option<Duration>,
+}
+
 /// The windows of this host, in the order in which they were made.
 pub(crate) struct Windows {
     made: Mutex<Vec<Made>>,
@@ -39,8 +49,8 @@ struct Made {
 
 /// Memory of one window is used here.
 struct Held {
-    /// Until it is no longer, MPI does not end.
-    _world: Arc<World>,
+    /// Until it is dropped, MPI does not end.
+    _mpi: Arc<dyn Any + Send + Sync>,
 }
 
 impl Windows {
@@ -49,78 +59,80 @@ impl Windows {
     }
 
     /// Frees all windows. All ranks of the host make this call, and hold none.
-    pub(crate) fn free_all(&self, world: &World) -> Result<(), EngineError> {
+    pub(crate) fn free_all(&self, library: &Library) -> Result<(), EngineError> {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        made.iter().try_for_each(|made| world.library.unshare(made.window))
+        made.iter().try_for_each(|made| library.unshare(made.window))
     }
-}
 
-/// So many bytes of each rank of the host, by rank; see [`Engine::share`](shardweave_runtime::engine::Engine::share).
-pub(crate) fn share(
-    world: &Arc<World>,
-    bytes: usize,
-    timeout: Option<Duration>,
-) -> Result<Vec<Option<SharedBytes>>, EngineError> {
-    let mut made = world.windows.made.lock().unwrap_or_else(PoisonError::into_inner);
-    sweep(world, &mut made, timeout)?;
-    let wanted = world.host.tell(&world.library, bytes as u64, timeout)?;
-    agree(world, &has_room(world, &wanted), timeout)?;
-    let window = world.library.share(world.host.comm(), asked(bytes as u64).expect("there is room") as usize);
-    let parts = window.clone().and_then(|window| parts(world, window, &wanted));
-    if let Ok(parts) = &parts {
-        let (own, bytes) = parts[world.host.own()];
-        // SAFETY: these bytes are this rank's, and nobody has been told of them.
-        unsafe { own.write_bytes(0, bytes) };
+    /// So many bytes of each rank of the host, by rank; see [`Engine::share`](shardweave_runtime::engine::Engine::share).
+    /// MPI does not end before `mpi` is dropped.
+    pub(crate) fn share(
+        &self,
+        sharers: &Sharers<'_>,
+        bytes: usize,
+        mpi: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Vec<Option<SharedBytes>>, EngineError> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        sweep(sharers, &mut made)?;
+        let wanted = sharers.host.tell(sharers.library, bytes as u64, sharers.timeout)?;
+        agree(sharers, &has_room(sharers, &wanted))?;
+        let window =
+            sharers.library.share(sharers.host.comm(), asked(bytes as u64).expect("there is room") as usize);
+        let parts = window.clone().and_then(|window| parts(sharers, window, &wanted));
+        if let Ok(parts) = &parts {
+            let (own, bytes) = parts[sharers.host.own()];
+            // SAFETY: these bytes are this rank's, and nobody has been told of them.
+            unsafe { own.write_bytes(0, bytes) };
+        }
+        // It can be freed where all of the host have it.
+        let mut all = [u64::from(window.is_ok())];
+        sharers.host.least(sharers.library, &mut all, sharers.timeout)?;
+        let agreed = agree(sharers, &parts);
+        if let (Err(EngineError::Refused(_)), Ok(window), [1]) = (&agreed, &window, all) {
+            sharers.library.unshare(*window)?;
+        }
+        agreed?;
+        let held = Arc::new(Held { _mpi: mpi });
+        made.push(Made { window: window?, held: Arc::downgrade(&held) });
+        let mut shared: Vec<Option<SharedBytes>> = (0..sharers.all.members().len()).map(|_| None).collect();
+        for (&rank, (start, bytes)) in sharers.host.members().iter().zip(parts?) {
+            let owner: Arc<dyn Any + Send + Sync> = held.clone();
+            // SAFETY: `parts` aligned and measured it, all ranks zeroed theirs before they agreed, and the window is
+            // freed only when none of them holds it any more.
+            shared[rank] = Some(unsafe { SharedBytes::new(start, bytes, owner) });
+        }
+        Ok(shared)
     }
-    // It can be freed where all of the host have it.
-    let mut all = [u64::from(window.is_ok())];
-    world.host.least(&world.library, &mut all, timeout)?;
-    let agreed = agree(world, &parts, timeout);
-    if let (Err(EngineError::Refused(_)), Ok(window), [1]) = (&agreed, &window, all) {
-        world.library.unshare(*window)?;
-    }
-    agreed?;
-    let held = Arc::new(Held { _world: world.clone() });
-    made.push(Made { window: window?, held: Arc::downgrade(&held) });
-    let mut shared: Vec<Option<SharedBytes>> = (0..world.ranks()).map(|_| None).collect();
-    for (&rank, (start, bytes)) in world.host.members().iter().zip(parts?) {
-        let owner: Arc<dyn Any + Send + Sync> = held.clone();
-        // SAFETY: `parts` aligned and measured it, all ranks zeroed theirs before they agreed, and the window is
-        // freed only when none of them holds it any more.
-        shared[rank] = Some(unsafe { SharedBytes::new(start, bytes, owner) });
-    }
-    Ok(shared)
 }
 
 /// Zeroed bytes of a rank that shares with nobody: ordinary memory.
 pub(crate) fn share_alone(
-    world: &Arc<World>,
+    sharers: &Sharers<'_>,
     bytes: usize,
-    timeout: Option<Duration>,
 ) -> Result<Vec<Option<SharedBytes>>, EngineError> {
     let own =
         SharedBytes::within_process(bytes).ok_or_else(|| refused(format!("no memory for {bytes} bytes")));
     // As often as those agree that share.
-    agree(world, &own, timeout)?;
-    agree(world, &Ok(()), timeout)?;
-    let mut shared: Vec<Option<SharedBytes>> = (0..world.ranks()).map(|_| None).collect();
-    shared[world.rank] = Some(own?);
+    agree(sharers, &own)?;
+    agree(sharers, &Ok(()))?;
+    let mut shared: Vec<Option<SharedBytes>> = (0..sharers.all.members().len()).map(|_| None).collect();
+    shared[sharers.all.own()] = Some(own?);
     Ok(shared)
 }
 
 /// Frees what none of the host holds any more.
-fn sweep(world: &World, made: &mut Vec<Made>, timeout: Option<Duration>) -> Result<(), EngineError> {
+fn sweep(sharers: &Sharers<'_>, made: &mut Vec<Made>) -> Result<(), EngineError> {
     if made.is_empty() {
         return Ok(());
     }
     // A window that is dropped after this is found the next time.
     let mut dropped: Vec<u64> = made.iter().map(|made| u64::from(made.held.strong_count() == 0)).collect();
-    world.host.least(&world.library, &mut dropped, timeout)?;
+    sharers.host.least(sharers.library, &mut dropped, sharers.timeout)?;
     let mut dropped = dropped.into_iter();
     let mut freed = Ok(());
     made.retain(|made| match dropped.next() {
         Some(1) if freed.is_ok() => {
-            freed = world.library.unshare(made.window);
+            freed = sharers.library.unshare(made.window);
             false
         }
         _ => true,
@@ -129,10 +141,10 @@ fn sweep(world: &World, made: &mut Vec<Made>, timeout: Option<Duration>) -> Resu
 }
 
 /// Whether there is room for what the ranks of this host want.
-fn has_room(world: &World, wanted: &[u64]) -> Result<(), EngineError> {
+fn has_room(sharers: &Sharers<'_>, wanted: &[u64]) -> Result<(), EngineError> {
     let add = |sum: u64, &bytes: &u64| sum.checked_add(asked(bytes)?)?.checked_add(PAGE);
     let total = wanted.iter().try_fold(BESIDE, add);
-    let room = world.library.room().min(isize::MAX as u64);
+    let room = sharers.library.room().min(isize::MAX as u64);
     match total.is_some_and(|total| total <= room) {
         true => Ok(()),
         false => Err(refused(format!(
@@ -150,13 +162,9 @@ fn asked(bytes: u64) -> Option<u64> {
 }
 
 /// Whether all ranks have what they need; if not, why.
-fn agree<T>(
-    world: &World,
-    own: &Result<T, EngineError>,
-    timeout: Option<Duration>,
-) -> Result<(), EngineError> {
+fn agree<T>(sharers: &Sharers<'_>, own: &Result<T, EngineError>) -> Result<(), EngineError> {
     let mut all = [u64::from(own.is_ok())];
-    world.all.least(&world.library, &mut all, timeout)?;
+    sharers.all.least(sharers.library, &mut all, sharers.timeout)?;
     match (own, all) {
         (Err(error), _) => Err(error.clone()),
         (Ok(_), [0]) => Err(refused("another rank cannot have its bytes")),
@@ -165,9 +173,13 @@ fn agree<T>(
 }
 
 /// Where the bytes of each rank of the host start, and how many it wanted.
-fn parts(world: &World, window: Window, wanted: &[u64]) -> Result<Vec<(NonNull<u8>, usize)>, EngineError> {
+fn parts(
+    sharers: &Sharers<'_>,
+    window: Window,
+    wanted: &[u64],
+) -> Result<Vec<(NonNull<u8>, usize)>, EngineError> {
     let part = |(member, &wanted): (usize, &u64)| {
-        let (start, bytes) = world.library.part(window, member)?;
+        let (start, bytes) = sharers.library.part(window, member)?;
         let skip = start.align_offset(ALIGNMENT);
         let wanted = wanted as usize;
         // The same for all who map it: memory is mapped by pages.

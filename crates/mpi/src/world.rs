@@ -12,8 +12,9 @@
 use crate::binding::{Comm, Library};
 use crate::collectives::Groups;
 use crate::group::Group;
-use crate::windows::Windows;
+use crate::windows::{Sharers, Windows};
 use shardweave_runtime::engine::EngineError;
+use std::time::Duration;
 
 pub(crate) struct World {
     pub library: Library,
@@ -58,11 +59,16 @@ impl World {
         self.hosts.len()
     }
 
+    /// Those of this host, who share memory.
+    pub(crate) fn sharers(&self, timeout: Option<Duration>) -> Sharers<'_> {
+        Sharers { library: &self.library, all: &self.all, host: &self.host, timeout }
+    }
+
     /// Frees all that was made. All ranks make this call, and nothing is under way.
     fn free(&self) -> Result<(), EngineError> {
         // Ending takes all ranks: waiting for them here leaves the core to others.
         self.all.meet(&self.library, None)?;
-        self.windows.free_all(self)?;
+        self.windows.free_all(&self.library)?;
         for group in self.groups.take() {
             self.library.free(group.comm())?;
         }
