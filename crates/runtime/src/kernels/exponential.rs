@@ -3,7 +3,8 @@
 //! system's library takes 3 to 10.
 //!
 //! Where a product is added to, it is rounded once (`mul_add`): that is one instruction in loops for wider vectors
-//! ([`vectors`](super::vectors)) and a call, slow but with the same result, on machines that have none.
+//! ([`vectors`](super::vectors)), and a call with the same result on machines that have none, where `gelu` then takes
+//! some 35 nanoseconds an element.
 //!
 //! The constants were fitted with 40 digits for this file, for the least largest relative error; the tests
 //! measure the errors against `f64` functions. The reduction of the argument by a multiple of ln 2 in two parts is
@@ -150,9 +151,9 @@ mod tests {
                 &[
                     (0.0, f32::MAX, 4.5),
                     (-0.0, -1.0, 4.0),
-                    (-1.0, -12.0, 6.0),
-                    // What is below is subnormal and has fewer places.
-                    (-12.0, f32::MIN, 9.0),
+                    (-1.0, -12.9, 6.0),
+                    // The share below is subnormal there and has fewer places.
+                    (-12.9, f32::MIN, 9.0),
                 ],
             ),
             (
