@@ -14,7 +14,7 @@ pub(crate) fn agree(engine: &dyn Engine, own: Result<u64, RunError>) -> Result<(
         Ok(number) => [&[FINE][..], &number.to_le_bytes()].concat(),
         Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
     };
-    let told = engine.tell_all(&word)?;
+    let told = or_end(engine, engine.tell_all(&word), "at an agreement")?;
     let failed = |word: &Vec<u8>| word.first() != Some(&FINE);
     if let Some(rank) = told.iter().position(failed) {
         return Err(match own {
@@ -34,6 +34,19 @@ pub(crate) fn agree(engine: &dyn Engine, own: Result<u64, RunError>) -> Result<(
 
 const FINE: u8 = 0;
 const FAILED: u8 = 1;
+
+/// What the engine gave; if ranks did not come in time, there is nothing left to do together, so it ends all.
+pub(super) fn or_end<T>(
+    engine: &dyn Engine,
+    given: Result<T, EngineError>,
+    place: &str,
+) -> Result<T, RunError> {
+    match given {
+        Ok(given) => Ok(given),
+        Err(late @ EngineError::Late(_)) => engine.abort(&format!("{late}, awaited {place}")),
+        Err(error) => Err(error.into()),
+    }
+}
 
 impl From<EngineError> for RunError {
     fn from(error: EngineError) -> RunError {

@@ -20,6 +20,7 @@ use crate::execute::{Failure, How, Job, NotReady, Outcome, Rendezvous, RunError,
 use crate::instantiate::{Lane, LaneId, TurnId, Work};
 use crate::kernels::Scratch;
 use crate::meet::{Cores, Met, Tick, lock};
+use crate::threads::urgency::{self, Urgency};
 use crate::threads::{Crew, Round};
 pub(crate) use agree::agree;
 use board::{LaneOf, Looks, MOST_LANES, Ticks};
@@ -132,7 +133,7 @@ impl Ranks {
         let own = failed.into_iter().min_by_key(|(turn, _)| *turn);
         let number =
             own.as_ref().map_or(u64::MAX, |(turn, _)| turn.index() as u64 * ranks as u64 + rank as u64);
-        let first = engine.least(number)?;
+        let first = agree::or_end(engine, engine.least(number), "at the end of a run")?;
         if first == u64::MAX {
             return Ok(());
         }
@@ -153,6 +154,10 @@ impl Players {
     /// One lane of this rank, to its end.
     fn play(&self, lane: LaneId) {
         let Some(run) = lock(&self.run).clone() else { return };
+        // The caller's thread is left as it is.
+        if run.lanes[lane].lane > 0 {
+            urgency::set(Urgency::Prompt);
+        }
         let board = Board { players: self, run: &run, lane };
         let scratch = lock(&self.scratch[run.lanes[lane].lane]);
         match Walk::new(&run.job, lane, &scratch).advance(&board) {

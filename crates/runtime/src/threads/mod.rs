@@ -8,7 +8,7 @@
 mod crew;
 #[cfg(test)]
 mod rounds;
-mod urgency;
+pub(crate) mod urgency;
 
 pub(crate) use crew::{Crew, Round};
 

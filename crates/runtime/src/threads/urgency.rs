@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 /// What a thread has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Urgency {
+pub(crate) enum Urgency {
     /// It computes, for long.
     Usual,
     /// It communicates: little, and as soon as it can.
@@ -25,7 +25,7 @@ thread_local! {
 }
 
 /// Says what the calling thread has to do from now on.
-pub(super) fn set(urgency: Urgency) {
+pub(crate) fn set(urgency: Urgency) {
     if WISHED.replace(urgency) != urgency {
         wish(urgency);
     }
