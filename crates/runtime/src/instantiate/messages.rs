@@ -286,3 +286,115 @@ fn unpacked(copy: &Copy, own: usize, next: &mut BTreeMap<usize, usize>) -> Optio
     }
     (!transfers.is_empty()).then(|| Copy { transfers: transfers.into(), fill: None, ..*copy })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Place;
+    use crate::instantiate::{Streams, Work, instantiate};
+    use shardweave_compiler::compile::{CompileOptions, compile};
+    use shardweave_compiler::file::parse_file;
+    use shardweave_compiler::program::SizeBinder;
+
+    /// What each of the ranks exchanges at `y = reshard(x)`, one phase after another.
+    fn exchanged(x: &str, from: &str, to: &str, hosts: &[u32]) -> Vec<Vec<Messages>> {
+        let text = format!(
+            "mesh line {{ tp = {} }}\nprogram p {{\ninput x: {x}\ny = reshard(x)\noutput y\n}}\n\
+             placement q for p on line {{\nx: {from}\ny: {to}\n}}\n",
+            hosts.len()
+        );
+        let (file, found) = parse_file(&text, &[]);
+        assert!(found.is_empty(), "{found}");
+        let (program, placement) = (&file.programs()[0], &file.placements()[0]);
+        let sizes = SizeBinder::new(program).finish().expect("all sizes are in the text");
+        let plan = compile(program, Some(placement), &sizes, &CompileOptions::default());
+        let plan = plan.expect("it can be planned");
+        let of_rank = |rank| {
+            let place = Place { rank, hosts: hosts.to_vec() };
+            let mut tasks =
+                instantiate(&plan.host, Streams::Merged, Some(&place)).expect("it can be instantiated");
+            let own = tasks.lanes.keys().find(|&lane| tasks.lanes[lane].device.index() == rank);
+            let own = std::mem::take(&mut tasks.lanes[own.expect("the rank plays a device")].tasks);
+            let messages = own.into_iter().filter_map(|task| match task.work {
+                Work::Exchange(messages) => Some(*messages),
+                _ => None,
+            });
+            messages.collect::<Vec<_>>()
+        };
+        (0..hosts.len()).map(of_rank).collect()
+    }
+
+    fn forms(all: &[Vec<Messages>]) -> Vec<Form> {
+        let of = |rank: &Vec<Messages>| rank.iter().map(|messages| messages.form).collect::<Vec<_>>();
+        assert!(all.iter().all(|rank| of(rank) == of(&all[0])), "all members see the same forms");
+        of(&all[0])
+    }
+
+    const APART: [u32; 4] = [0, 1, 2, 3];
+
+    #[test]
+    fn members_see_the_form_of_what_they_exchange() {
+        let x = "f32[s=8, e=4]";
+        for (from, to, expected) in [
+            ("s/tp", "replicated", &[Form::AllGather][..]),
+            ("s/tp(2, 0, 5, 1)", "replicated", &[Form::AllGather]),
+            ("e/tp", "replicated", &[Form::AllGather]),
+            ("s/tp", "e/tp", &[Form::AllToAll]),
+            ("partial(tp)", "s/tp", &[Form::AllToAll]),
+            ("partial(tp)", "replicated", &[Form::AllToAll, Form::AllGather]),
+            ("s/tp(8, 0, 0, 0)", "replicated", &[Form::Broadcast { root: 0 }]),
+            ("s/tp(0, 0, 8, 0)", "s/tp(8, 0, 0, 0)", &[Form::Messages]),
+        ] {
+            assert_eq!(forms(&exchanged(x, from, to, &APART)[..1]), expected, "{from} to {to}");
+        }
+        forms(&exchanged(x, "partial(tp)", "replicated", &APART));
+    }
+
+    #[test]
+    fn only_islands_that_span_hosts_exchange_messages() {
+        let x = "f32[s=8, e=4]";
+        let count = |from: &str, to: &str, hosts: &[u32]| -> Vec<usize> {
+            exchanged(x, from, to, hosts).iter().map(Vec::len).collect()
+        };
+        assert_eq!(count("s/tp", "replicated", &[0, 0, 0, 0]), [0; 4]);
+        assert_eq!(count("s/tp", "replicated", &[0, 0, 0, 1]), [1; 4]);
+    }
+
+    #[test]
+    fn what_is_one_stretch_is_not_packed() {
+        // Rows: each piece is one stretch, and so is where it goes.
+        for messages in exchanged("f32[s=8, e=4]", "s/tp", "replicated", &APART).iter().flatten() {
+            assert_eq!((messages.packed, messages.mail), (0, 0));
+            assert!(messages.copy.is_none(), "the engine also puts the own piece in its place");
+        }
+        // Columns: a piece is one stretch, but goes to several.
+        for messages in exchanged("f32[s=8, e=4]", "e/tp", "replicated", &APART).iter().flatten() {
+            assert_eq!((messages.packed, messages.mail), (0, 8 * 4 * 4));
+        }
+        // Two members: one message each way, straight to its place.
+        for messages in exchanged("f32[s=8, e=4]", "s/tp", "replicated", &[0, 1]).iter().flatten() {
+            assert_eq!((messages.form, messages.packed, messages.mail), (Form::Messages, 0, 0));
+            assert!(messages.copy.is_some(), "the own piece is copied");
+        }
+    }
+
+    /// No memory is needed to see what would go.
+    #[test]
+    fn more_than_two_gigabytes_are_counted() {
+        let rows = 3_u64 << 32;
+        let all = exchanged(&format!("f32[s={rows}]"), "s/tp", "replicated", &[0, 1, 2]);
+        for messages in all.iter().flatten() {
+            assert_eq!((messages.form, messages.most as u64), (Form::AllGather, rows * 4));
+            let lengths: Vec<usize> = messages
+                .receives
+                .iter()
+                .map(|(_, spot)| match spot {
+                    Spot::Arena(region) | Spot::Mail(region) => region.len(),
+                })
+                .collect();
+            assert_eq!(lengths, [4 << 32; 3]);
+        }
+        let all = exchanged(&format!("f32[s={rows}]"), "partial(tp)", "s/tp", &[0, 1, 2]);
+        assert!(all.iter().flatten().all(|messages| messages.most as u64 == 2 * 4 * rows / 3));
+    }
+}
