@@ -51,8 +51,9 @@ fn rank() {
 
 /// The two ranks, joined in both ways.
 struct Ranks {
-    shared: Arc<Mpi>,
     messages: Arc<Mpi>,
+    /// The one that has begun MPI, and ends it: dropped last.
+    shared: Arc<Mpi>,
 }
 
 impl Ranks {
