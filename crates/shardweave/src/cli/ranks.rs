@@ -14,6 +14,8 @@ use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_runtime::engine::{Engine, EngineError};
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 /// This process among the ranks that run the command; one alone where no engine was asked for.
 pub struct Ranks {
@@ -91,6 +93,34 @@ impl Ranks {
         Ok(told.swap_remove(0))
     }
 
+    /// What the first rank alone does, however long it takes: the others wait for it, and hear now and then that it is
+    /// still at work, so that it is not taken for one that hangs.
+    pub fn first_alone<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Option<T> {
+        let Some(engine) = &self.engine else { return Some(work()) };
+        let still = |is_done: bool| match engine.least(u64::from(is_done)) {
+            Ok(done) => done == 0,
+            Err(error) => engine.abort(&format!("{error}, awaited while the first rank works alone")),
+        };
+        if !self.is_first() {
+            while still(true) {}
+            return None;
+        }
+        std::thread::scope(|scope| {
+            let (tell, hear) = std::sync::mpsc::channel();
+            let working = scope.spawn(move || {
+                let done = work();
+                // Nobody hears it only if this process ends.
+                let _ = tell.send(());
+                done
+            });
+            while hear.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
+                still(false);
+            }
+            still(true);
+            Some(working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+
     /// How the command ends on all ranks, and who tells why.
     pub fn ended(&mut self, found: Option<&Diagnostics>) -> Ended {
         if found.is_some() && self.agreed.is_none() {
@@ -128,6 +158,9 @@ impl Ranks {
     }
 }
 
+/// How often a rank that works alone says that it does.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+
 const FINE: u8 = Exit::Fine as u8;
 
 /// The status of a rank that only heard of a failure on another one.
@@ -147,9 +180,8 @@ fn value_of<'a>(words: &'a [OsString], flag: &str) -> Option<&'a str> {
 
 #[cfg(feature = "mpi")]
 mod engine {
-    use super::{Arc, Engine, EngineError, OsString, value_of};
+    use super::{Arc, Duration, Engine, EngineError, OsString, value_of};
     use shardweave_mpi::{Mpi, Transport};
-    use std::time::Duration;
 
     pub fn join(words: &[OsString]) -> Result<Option<Arc<dyn Engine>>, EngineError> {
         let transport = match value_of(words, "--transport") {

@@ -39,8 +39,8 @@ pub fn run(args: &RunArgs, file: &WeaveFile, ranks: &mut Ranks) -> Result<(), Di
     let Planned { choice, targets, sources, plan, compile_time } = ranks.agree_on(&common, planned)?;
 
     let ran = play(args, &plan, &sources, ranks)?;
-    let checked = match args.check && ranks.is_first() {
-        true => check(args, choice, &plan, &sources, &ran.outputs).map(Some),
+    let checked = match args.check {
+        true => ranks.first_alone(|| check(args, choice, &plan, &sources, &ran.outputs)).transpose(),
         false => Ok(None),
     };
     let checked = ranks.agree(checked)?;
