@@ -1,0 +1,39 @@
+/* What a C program would call for the same: the MPI functions themselves, waited for by MPI. */
+
+#include <mpi.h>
+
+static MPI_Comm comm;
+static int rank, ranks;
+
+int direct_begin(int fortran) {
+    int code = MPI_Comm_dup(MPI_Comm_f2c(fortran), &comm);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Comm_rank(comm, &rank);
+    return MPI_Comm_size(comm, &ranks);
+}
+
+int direct_end(void) { return MPI_Comm_free(&comm); }
+
+int direct_barrier(void) { return MPI_Barrier(comm); }
+
+/* Sends to the next rank, receives from the one before. */
+int direct_messages(const char *sent, char *got, int bytes) {
+    MPI_Request requests[2];
+    MPI_Irecv(got, bytes, MPI_BYTE, (rank + ranks - 1) % ranks, 1, comm, &requests[0]);
+    MPI_Isend(sent, bytes, MPI_BYTE, (rank + 1) % ranks, 1, comm, &requests[1]);
+    return MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
+/* All get so many bytes of each. */
+int direct_all_gather(const char *sent, char *got, int bytes) {
+    int counts[64], starts[64];
+    for (int i = 0; i < ranks; i++) counts[i] = bytes, starts[i] = i * bytes;
+    return MPI_Allgatherv(sent, bytes, MPI_BYTE, got, counts, starts, MPI_BYTE, comm);
+}
+
+/* Each sends so many bytes to each. */
+int direct_all_to_all(const char *sent, char *got, int bytes) {
+    int counts[64], starts[64];
+    for (int i = 0; i < ranks; i++) counts[i] = bytes, starts[i] = i * bytes;
+    return MPI_Alltoallv(sent, counts, starts, MPI_BYTE, got, counts, starts, MPI_BYTE, comm);
+}
