@@ -4,28 +4,27 @@
 //! `mpicc -O2` and loaded, in turns that alternate. Printed are the medians of the turns and their ratio, and the ratio of the best turns, which
 //! says more while others use the machine; the slowest rank of a turn counts. `RANKS` says how many ranks there are, 2 if it says nothing; more than there are cores say little.
 
-use libloading::{Library, Symbol};
+#[path = "direct/mod.rs"]
+mod functions;
+
+use functions::Direct;
 use shardweave_mpi::Mpi;
 use shardweave_runtime::engine::{Engine, Exchange, Form};
 use shardweave_testkit::launch;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const SIZES: [usize; 7] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
-
-/// A function of `direct.c`: what is sent, where what comes goes, how many bytes for each.
-type Direct = unsafe extern "C" fn(*const u8, *mut u8, i32) -> i32;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [word, library, turns] = &args[..]
         && word == "rank"
     {
-        rank(Path::new(library), turns.parse().expect("a number of turns"));
+        rank(library, turns.parse().expect("a number of turns"));
         return ExitCode::SUCCESS;
     }
-    let library = compiled();
+    let library = Direct::compiled();
     let ranks = std::env::var("RANKS").ok().map_or(2, |ranks| ranks.parse().expect("RANKS is a number"));
     // Run as a test it shows that it runs.
     let turns = if args.iter().any(|arg| arg == "--bench") { "15" } else { "1" };
@@ -37,35 +36,10 @@ fn main() -> ExitCode {
     if ended.status == Some(0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Compiles `direct.c` as a plain program would be.
-fn compiled() -> PathBuf {
-    let compiler = std::env::var("MPICC").unwrap_or_else(|_| "mpicc".to_string());
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/direct");
-    let library = std::env::current_exe().expect("this program has a path").with_extension("direct.so");
-    let mut command = Command::new(&compiler);
-    command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(folder.join("direct.c"));
-    let status = command.status().unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    assert!(status.success(), "{compiler} compiles direct.c");
-    library
-}
-
 /// One rank's part.
-fn rank(library: &Path, turns: usize) {
+fn rank(library: &str, turns: usize) {
     let mpi = Mpi::init().expect("MPI begins");
-    // SAFETY: it was compiled from `direct.c`, for the MPI of this program.
-    let library = unsafe { Library::new(library) }.expect("the library that was compiled");
-    let number = |name: &str| {
-        // SAFETY: a function without arguments that returns a number.
-        let function: Symbol<'_, unsafe extern "C" fn() -> i32> =
-            unsafe { library.get(name.as_bytes()) }.expect("a function of direct.c");
-        // SAFETY: MPI has begun, and all ranks make this call.
-        assert_eq!(unsafe { function() }, 0, "{name}");
-    };
-    // SAFETY: the function has these types.
-    let begin: Symbol<'_, unsafe extern "C" fn(i32) -> i32> =
-        unsafe { library.get(b"direct_begin") }.expect("a function of direct.c");
-    // SAFETY: MPI has begun, and all ranks make this call.
-    assert_eq!(unsafe { begin(mpi.to_fortran()) }, 0);
+    let direct = Direct::load(library, &mpi);
     let ranks = mpi.place().ranks();
     if mpi.place().rank == 0 {
         println!("{ranks} ranks, medians of {turns} turns; microseconds for each");
@@ -76,9 +50,6 @@ fn rank(library: &Path, turns: usize) {
         (Form::AllGather, "direct_all_gather"),
         (Form::AllToAll, "direct_all_to_all"),
     ] {
-        // SAFETY: the function has these types.
-        let direct: Symbol<'_, Direct> =
-            unsafe { library.get(name.as_bytes()) }.expect("a function of direct.c");
         for bytes in SIZES {
             let (mut sent, mut got) = (vec![1u8; bytes * ranks], vec![0u8; bytes * ranks]);
             let times = ((32_usize << 20) / bytes).clamp(4, 500);
@@ -86,19 +57,16 @@ fn rank(library: &Path, turns: usize) {
             let mut engine_took = Vec::new();
             // The first turn warms up.
             for turn in 0..=turns {
-                number("direct_barrier");
+                mpi.least(0).expect("ranks come together");
                 let start = Instant::now();
-                for _ in 0..times {
-                    // SAFETY: there are as many bytes for each rank, and all ranks make this call.
-                    assert_eq!(unsafe { direct(sent.as_ptr(), got.as_mut_ptr(), bytes as i32) }, 0);
-                }
-                let direct = start.elapsed();
-                number("direct_barrier");
+                (0..times).for_each(|_| direct.call(name, &sent, &mut got, bytes));
+                let plain = start.elapsed();
+                mpi.least(0).expect("ranks come together");
                 let start = Instant::now();
                 (0..times).for_each(|_| through_engine(&mpi, form, &sent, &mut got, bytes));
                 let engine = start.elapsed();
                 if turn > 0 {
-                    direct_took.push(slowest(&mpi, direct) / times as f64);
+                    direct_took.push(slowest(&mpi, plain) / times as f64);
                     engine_took.push(slowest(&mpi, engine) / times as f64);
                 }
                 sent[turn % bytes] = turn as u8;
@@ -111,7 +79,7 @@ fn rank(library: &Path, turns: usize) {
             }
         }
     }
-    number("direct_end");
+    direct.end();
 }
 
 /// Microseconds of the rank that took longest.
@@ -129,11 +97,14 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
+type Sends<'a> = Vec<(usize, &'a [u8])>;
+type Receives<'a> = Vec<(usize, &'a mut [u8])>;
+
 /// What the functions of `direct.c` do.
 fn through_engine(mpi: &Mpi, form: Form, sent: &[u8], got: &mut [u8], bytes: usize) {
     let (rank, ranks) = (mpi.place().rank, mpi.place().ranks());
     let members: Vec<usize> = (0..ranks).collect();
-    let (sends, mut receives): (Vec<(usize, &[u8])>, Vec<(usize, &mut [u8])>) = match form {
+    let (sends, mut receives): (Sends<'_>, Receives<'_>) = match form {
         Form::Messages => {
             let (to, from) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
             (vec![(to, &sent[..bytes])], vec![(from, &mut got[..bytes])])

@@ -2,12 +2,15 @@
 //! layers`.
 //!
 //! Rank 0 plays both devices with threads while rank 1 sleeps; then both ranks play theirs, by shared memory and by
-//! messages; turn by turn in one start of the ranks. Every line is the median of the turns' ratios, and what the slowest
-//! rank took counts.
+//! messages; turn by turn in one start of the ranks. Every line has the medians of the turns and of their ratios, and what
+//! the slowest rank took counts. Collectives stand beside the MPI functions that a C program would call (`direct.c`).
 
+#[path = "direct/mod.rs"]
+mod functions;
 #[path = "../../runtime/benches/subjects/mod.rs"]
 mod subjects;
 
+use functions::Direct;
 use shardweave_mpi::{Mpi, Transport};
 use shardweave_runtime::engine::Engine;
 use shardweave_runtime::session::{Session, SessionOptions};
@@ -19,35 +22,58 @@ use subjects::{COLLECTIVES, LAYERS, Sizes, Subject};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.first().is_some_and(|arg| arg == "rank") {
-        rank();
+    if let [word, library, ..] = &args[..]
+        && word == "rank"
+    {
+        rank(library);
         return ExitCode::SUCCESS;
     }
+    let library = Direct::compiled();
+    let library = library.to_str().expect("a path of letters");
     let own = std::env::current_exe().expect("this program has a path");
-    let turns = if args.iter().any(|arg| arg == "--bench") { &["rank", "--bench"][..] } else { &["rank"] };
-    let ended = launch::run(&own, 2, turns, Duration::from_secs(600));
+    let bench = args.iter().any(|arg| arg == "--bench").then_some("--bench");
+    let words: Vec<&str> = ["rank", library].into_iter().chain(bench).collect();
+    let ended = launch::run(&own, 2, &words, Duration::from_secs(600));
     print!("{}", ended.output);
     eprint!("{}", ended.errors);
     if ended.status == Some(0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What one rank does.
-fn rank() {
+fn rank(library: &str) {
     let shared = Arc::new(Mpi::init().expect("MPI begins"));
     let joined = Mpi::from_fortran(shared.to_fortran()).expect("the same ranks once more");
+    let direct = Direct::load(library, &shared);
     let ranks = Ranks { messages: Arc::new(joined.with_transport(Transport::Messages)), shared };
-    ranks.tell("layers, f32: m, k, n");
+    ranks.tell("layers, f32: m, k, n", "threads");
     for m in [512, 2048] {
         for layer in &LAYERS {
-            ranks.line(&layer.sharded, &[("m", m), ("k", 1024), ("n", 4096)], 1);
+            ranks.beside_threads(&layer.sharded, &[("m", m), ("k", 1024), ("n", 4096)], 1);
         }
     }
-    ranks.line(&LAYERS[0].sharded, &[("m", 64), ("k", 64), ("n", 64)], 100);
-    ranks.tell("collectives of 16 MiB");
-    for collective in &COLLECTIVES {
-        ranks.line(&collective.moved, &[("m", 2048), ("n", 2048)], 1);
+    ranks.beside_threads(&LAYERS[0].sharded, &[("m", 64), ("k", 64), ("n", 64)], 100);
+    for (rows, runs) in [(2048, 1), (32, 20), (2, 200)] {
+        ranks.tell(&format!("collectives of {rows} x 2048 f32"), "MPI in C");
+        for (collective, (function, of_whole)) in COLLECTIVES.iter().zip(FUNCTIONS) {
+            let whole = rows as usize * 2048 * 4;
+            let (sent, mut got) = (vec![0; whole], vec![0; whole]);
+            let mut call = || direct.call(function, &sent, &mut got, whole / of_whole);
+            ranks.line(&collective.moved, &[("m", rows), ("n", 2048)], runs, Some(&mut call));
+        }
     }
+    direct.end();
 }
+
+/// For each of the collectives the function of `direct.c` for it, and which part of the whole array it is told: two ranks
+/// give each other a half or a quarter of it.
+const FUNCTIONS: [(&str, usize); 6] = [
+    ("direct_all_gather", 2),
+    ("direct_reduce_scatter", 2),
+    ("direct_all_reduce", 1),
+    ("direct_all_to_all", 4),
+    ("direct_messages", 2),
+    ("direct_all_to_all", 4),
+];
 
 /// The two ranks, joined in both ways.
 struct Ranks {
@@ -61,25 +87,37 @@ impl Ranks {
         self.shared.place().rank == 0
     }
 
-    fn tell(&self, title: &str) {
+    fn tell(&self, title: &str, other: &str) {
         if self.is_first() {
-            println!("\n{title}");
-            println!("{:44} {:>10} {:>10} {:>10} {:>8} {:>8}", "", "threads", "shared", "messages", "", "");
+            println!("\n{title}; microseconds, and {other} / ranks");
+            println!(
+                "{:44} {other:>10} {:>10} {:>10} {:>8} {:>8}",
+                "", "shared", "messages", "shared", "messages"
+            );
         }
     }
 
-    /// Microseconds of a run by threads, by ranks that share memory and by ranks that send messages, and threads'
-    /// beside each of the others'.
-    fn line(&self, subject: &Subject, sizes: &Sizes, runs: u32) {
-        let options = || SessionOptions { cores: 2, ..SessionOptions::default() };
+    /// Two ranks beside two threads of the first one.
+    fn beside_threads(&self, subject: &Subject, sizes: &Sizes, runs: u32) {
+        let options = SessionOptions { cores: 2, ..SessionOptions::default() };
+        let mut threads = self.is_first().then(|| subject.ready_on(2, sizes, options));
+        let mut execute = threads.as_mut().map(|session| || execute(session));
+        self.line(subject, sizes, runs, execute.as_mut().map(|execute| execute as &mut dyn FnMut()));
+    }
+
+    /// What a run of something takes, by ranks that share memory and by ranks that send messages, and what something
+    /// else takes beside each.
+    fn line(&self, subject: &Subject, sizes: &Sizes, runs: u32, mut other: Option<&mut dyn FnMut()>) {
         let ranks = |mpi: &Arc<Mpi>| {
-            subject.ready_on(2, sizes, SessionOptions { engine: Some(mpi.clone()), ..options() })
+            let engine: Option<Arc<dyn Engine>> = Some(mpi.clone());
+            subject.ready_on(2, sizes, SessionOptions { engine, cores: 2, ..SessionOptions::default() })
         };
-        let mut threads = self.is_first().then(|| subject.ready_on(2, sizes, options()));
         let (mut shared, mut messages) = (ranks(&self.shared), ranks(&self.messages));
         let turns: Vec<[u64; 3]> = (0..=subjects::turns())
             .map(|_| {
-                [threads.as_mut(), Some(&mut shared), Some(&mut messages)].map(|who| self.slowest(who, runs))
+                let other = self.slowest(runs, || other.iter_mut().for_each(|run| run()));
+                let shared = self.slowest(runs, || execute(&mut shared));
+                [other, shared, self.slowest(runs, || execute(&mut messages))]
             })
             .skip(1)
             .collect();
@@ -102,13 +140,15 @@ impl Ranks {
     }
 
     /// Nanoseconds that one of several runs in a row takes on the slowest rank.
-    fn slowest(&self, session: Option<&mut Session>, runs: u32) -> u64 {
+    fn slowest(&self, runs: u32, mut run: impl FnMut()) -> u64 {
         self.shared.least(0).expect("ranks come together");
         let start = Instant::now();
-        if let Some(session) = session {
-            (0..runs).for_each(|_| session.execute().unwrap_or_else(|error| panic!("{error}")));
-        }
+        (0..runs).for_each(|_| run());
         let took = (start.elapsed() / runs).as_nanos() as u64;
         u64::MAX - self.shared.least(u64::MAX - took).expect("ranks come together")
     }
+}
+
+fn execute(session: &mut Session) {
+    session.execute().unwrap_or_else(|error| panic!("{error}"));
 }

@@ -14,8 +14,6 @@ int direct_begin(int fortran) {
 
 int direct_end(void) { return MPI_Comm_free(&comm); }
 
-int direct_barrier(void) { return MPI_Barrier(comm); }
-
 /* Sends to the next rank, receives from the one before. */
 int direct_messages(const char *sent, char *got, int bytes) {
     MPI_Request requests[2];
@@ -36,4 +34,16 @@ int direct_all_to_all(const char *sent, char *got, int bytes) {
     int counts[64], starts[64];
     for (int i = 0; i < ranks; i++) counts[i] = bytes, starts[i] = i * bytes;
     return MPI_Alltoallv(sent, counts, starts, MPI_BYTE, got, counts, starts, MPI_BYTE, comm);
+}
+
+/* The sum of so many bytes of floats of all ranks, on all. */
+int direct_all_reduce(const char *sent, char *got, int bytes) {
+    return MPI_Allreduce(sent, got, bytes / 4, MPI_FLOAT, MPI_SUM, comm);
+}
+
+/* The sum of what all ranks have, so many bytes of it on each. */
+int direct_reduce_scatter(const char *sent, char *got, int bytes) {
+    int counts[64];
+    for (int i = 0; i < ranks; i++) counts[i] = bytes / 4;
+    return MPI_Reduce_scatter(sent, got, counts, MPI_FLOAT, MPI_SUM, comm);
 }
