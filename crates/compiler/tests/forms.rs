@@ -42,7 +42,7 @@ fn scheduled_programs_are_right_after_every_pass_and_print() {
             assert_eq!(host_of(&program.to_string()), *program, "{file} after {pass}");
         })
         .expect("the program is small");
-        assert_eq!(passes, ["translate", "pipeline", "views", "buffers"]);
+        assert_eq!(passes, ["translate", "pipeline", "views", "loans", "buffers"]);
         assert!(schedule::peak_bytes(&host) <= host.arena, "{file}");
     }
 }

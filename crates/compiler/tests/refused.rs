@@ -8,22 +8,7 @@ mod support;
 use shardweave_compiler::host::{self, Fault};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::local::{self, LocalId, LocalInstr, parse_local};
-use support::{edited, host_of, local_of, read};
-
-/// A mutation: the file, what is edited and into what, and a part of the reason of the refusal.
-type Mutation = (&'static str, &'static str, &'static str, &'static str);
-
-fn assert_refused(extension: &str, mutations: &[Mutation], verify: impl Fn(&str) -> Option<Fault>) {
-    let mut wrong = Vec::new();
-    for (file, from, to, reason) in mutations {
-        let text = edited(&read(&format!("{file}.{extension}")), from, to);
-        let told = verify(&text).map(|fault| fault.to_string());
-        if !told.as_ref().is_some_and(|told| told.contains(reason)) {
-            wrong.push(format!("{file} with `{from}` as `{to}`:\n  told     {told:?}\n  expected {reason}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
+use support::{Mutation, assert_refused, edited, host_of, local_of, read};
 
 #[test]
 fn broken_host_programs_are_refused() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  cargo bench -p shardweave-runtime --bench ratios              all tables
-//!  cargo bench -p shardweave-runtime --bench ratios -- layers    some of: products layers steps blas collectives small
+//!  cargo bench -p shardweave-runtime --bench ratios -- layers    some of: products layers steps loans blas collectives small
 //! ```
 //!
 //! Every line is the median of pairs: one run of the one, one run of the other, and their ratio.
@@ -12,7 +12,8 @@ mod products;
 mod subjects;
 
 use products::{By, Half, Halves, Lying};
-use shardweave_runtime::session::Session;
+use shardweave_runtime::execute::Loans;
+use shardweave_runtime::session::{Session, SessionOptions};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -30,6 +31,9 @@ fn main() {
     }
     if asked("steps") {
         steps();
+    }
+    if asked("loans") {
+        loans();
     }
     if asked("blas") {
         blas();
@@ -190,6 +194,37 @@ fn steps() {
                 "{:26} {m:5} {all:10.3} {once:10.3} {each:10.3} {of_once:8.3} {of_each:8.3}",
                 stepped.name
             );
+        }
+    }
+}
+
+/// A product, and something that is none, whose rows are gathered: read where they lie, beside the same with copies. Which
+/// loans pay follows from it (`instantiate/loans.rs`).
+fn loans() {
+    println!(
+        "\nrows that are gathered, f32, 2 devices, k 1024, n 4096: what they take in place of the same with copies"
+    );
+    println!("{:26} {:>5} {:>10} {:>10} {:>8}", "what reads them", "m", "lent ms", "copied ms", "of it");
+    let linear = LAYERS[0].sharded;
+    for (name, subject, constants) in [
+        ("linear", linear, &[][..]),
+        ("linear, constant weights", linear, &["w"]),
+        ("gelu", subjects::GATHERED, &[]),
+    ] {
+        for m in [16, 32, 64, 128, 256, 512, 1024, 2048, 4096] {
+            let sizes = [("m", m), ("k", 1024), ("n", 4096)];
+            let mut sessions = [Loans::Always, Loans::Never].map(|loans| {
+                let options = SessionOptions { cores: 2, loans, ..SessionOptions::default() };
+                subject.ready_with(2, &sizes, options, constants)
+            });
+            let times = (4096 / m).min(2 * subjects::turns() as u64 - 1);
+            let all =
+                |session: &mut Session| (0..times).map(|_| execute(session)).sum::<f64>() / times as f64;
+            let turn = |_| sessions.each_mut().map(all);
+            let turns: Vec<[f64; 2]> = (0..=subjects::turns()).map(turn).skip(1).collect();
+            let [lent, copied] = [0, 1].map(|n| 1e3 * median_of(&turns, |turn| turn[n]));
+            let ratio = median_of(&turns, |[lent, copied]| lent / copied);
+            println!("{name:26} {m:5} {lent:10.3} {copied:10.3} {ratio:8.3}");
         }
     }
 }

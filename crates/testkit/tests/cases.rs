@@ -1,5 +1,6 @@
 //! Every file of `cases/` comes out as it says.
 
+use shardweave_testkit::sources::hosts_of_cases;
 use shardweave_testkit::{Meshes, run_case_file};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,19 @@ macro_rules! files {
 }
 
 files! {
-    blocks linear pieces meshes collectives views windows propagate stream overlap documents numbers norms errors
+    blocks linear pieces meshes collectives views windows propagate stream overlap loans documents numbers norms errors
+}
+
+/// The cases of loans have some.
+#[test]
+fn what_is_called_lent_is_lent() {
+    let mut programs = 0;
+    for (name, host) in hosts_of_cases().into_iter().filter(|(name, _)| name.starts_with("loans.weave")) {
+        let is_lent = host.buffers.values().any(|buffer| buffer.lender.is_some());
+        assert!(is_lent || host.devices == 1, "{name}\n{host}");
+        programs += usize::from(is_lent);
+    }
+    assert!(programs > 40, "{programs}");
 }
 
 /// On meshes whose axes have size 1 nothing moves, and every value is right.

@@ -17,7 +17,7 @@ use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::program::{SizeBinder, ValueId};
 use shardweave_runtime::execute::{
-    Backend, Doing, Failure, How, InstrId, NotReady, Probe, Record, RunError, Streams,
+    Backend, Doing, Failure, How, InstrId, Loans, NotReady, Probe, Record, RunError, Streams,
 };
 use shardweave_runtime::random::RandomArray;
 use shardweave_runtime::session::{Inputs, Outputs, Session, SessionOptions};
@@ -38,11 +38,18 @@ const MLP: &str = "input x: f32[b=2, s=12, e=24]\ninput w0: f32[h=32, e]\ninput 
                    y0 = linear(x, w0, b0)\ny1 = gelu(y0)\ny2 = linear(y1, w1, b1)\noutput y2";
 
 /// What it shows, the statements, the placement.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const PROGRAMS: [(&str, &str, &str); 7] = [
     (
         "a gather before and a reduce_scatter after",
         MLP,
         "on line {\nx: s/tp\nw0: h/tp\nb0: h/tp\ny0: h/tp\nw1: h/tp\ny2: s/tp\n}",
+    ),
+    (
+        "rows that are lent, by what is overwritten afterwards",
+        "input x: f32[s=10, e=6]\ninput w: f32[h=8, e]\ninput a: f32[q=64, r=8]\n\
+         t = exp(x)\ny = linear(t, w)\nz = relu(x)\nbig = exp(a)\nd = sum(big, r)\noutput y\noutput z\noutput d",
+        "on line {\nx: s/tp\nt: s/tp\nw: h/tp\ny: h/tp\nz: s/tp on back\na: replicated\n\
+         big: replicated\nd: replicated\n}",
     ),
     (
         "streams: two lanes a device, events between them",
@@ -72,6 +79,9 @@ const PROGRAMS: [(&str, &str, &str); 6] = [
     ),
 ];
 
+/// What is lent is read where it lies, so that devices fail while they read what others have.
+const LOANS: Loans = Loans::Always;
+
 /// A program, ready to be run, and what it gives.
 struct Case {
     name: &'static str,
@@ -84,7 +94,7 @@ impl Case {
     /// What it gives is the reference's answer, in the bits that an undisturbed session has.
     fn new((name, statements, placement): (&'static str, &str, &str)) -> Case {
         let text = format!(
-            "mesh line {{ tp = 4 }}\nmesh early {{ t = 2 }}\nmesh late {{ t = 2 }} devices [3, 2]\n\
+            "mesh line {{ tp = 4 }}\nmesh back {{ tp = 4 }} devices [3, 2, 1, 0]\nmesh early {{ t = 2 }}\nmesh late {{ t = 2 }} devices [3, 2]\n\
              program p {{\n{statements}\n}}\nplacement q for p {placement}\n"
         );
         let (file, found) = parse_file(&text, &[]);
@@ -99,10 +109,16 @@ impl Case {
             .collect();
         let trial = Trial { program, placement, sizes: &sizes, inputs: &inputs };
         agree(&trial).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let (plan, expected) = backends_agree(&trial).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (plan, _) = backends_agree(&trial).unwrap_or_else(|error| panic!("{name}: {error}"));
         let named = inputs
             .into_iter()
             .fold(Inputs::new(), |named, (id, tensor)| named.with(program.values()[id].name.clone(), tensor));
+        let lent = plan.host.buffers.values().any(|buffer| buffer.lender.is_some());
+        assert!(lent || !name.contains("lent"), "{name}: {}", plan.host);
+        let options =
+            SessionOptions { backend: Backend::Lockstep, loans: LOANS, ..SessionOptions::default() };
+        let ran = Session::from_plan(plan.clone(), options).and_then(|mut session| session.run(&named));
+        let expected = ran.unwrap_or_else(|error| panic!("{name}: {error}")).into_vec();
         Case { name, plan, inputs: named, expected }
     }
 
@@ -191,6 +207,7 @@ impl<'a> Trials<'a> {
         let options = SessionOptions {
             backend,
             streams: Some(streams),
+            loans: LOANS,
             record: Record::Bytes,
             probe: Some(injector.clone()),
             ..SessionOptions::default()

@@ -34,6 +34,10 @@
 //! bytes and no life of its own, and what computations read and write of it they read and write of that one. So
 //! a step's rows are used where they lie.
 //!
+//! What a move puts into a buffer can be *lent* by the buffer that it moves (`b2 x: ..., bytes 128, lent by b0`): until the
+//! buffer is freed nothing changes the one that lends, and only computations read the buffer, so whoever shares memory with
+//! those that hold the lender's pieces may read them there and copy nothing. Others copy, as the text says.
+//!
 //! Invariants, proved by [`verify`] before anything runs: no two streams touch the same bytes without
 //! an event between them unless both only read; nothing is read before it is written, nor after it is
 //! freed; no two live buffers share bytes; everything allocated is freed, but for results; all members
@@ -143,6 +147,9 @@ pub struct Buffer {
     /// The buffer in whose bytes it lies, if it has none of its own: what a device holds of it is one run of
     /// what the device holds of that one.
     pub view: Option<BufferId>,
+    /// The buffer that lends what it holds, if this one need not be filled: whoever reads it may read that one
+    /// instead, where it lies on the devices that the move takes it from.
+    pub lender: Option<BufferId>,
 }
 
 impl Buffer {

@@ -137,8 +137,8 @@ impl HostReader {
         Ok((name.into(), reader.value()?))
     }
 
-    /// `b0 x: f32[s=8] at s/tp on line, argument, offset 0, bytes 64`, or `view of b1` instead of a role and a
-    /// place.
+    /// `b0 x: f32[s=8] at s/tp on line, argument, offset 0, bytes 64`, perhaps with `slots 2` or `lent by b1`; or
+    /// `view of b1` instead of a role and a place.
     fn buffer(&mut self, reader: &mut FormReader<'_>) -> Result<(), Reported> {
         let next = BufferId::new(self.program.buffers.len());
         if reader.id::<BufferId>("b") != Some(next) {
@@ -152,7 +152,8 @@ impl HostReader {
             reader.cursor.expect_word("of")?;
             let (name, view) = (name.into(), Some(reader.value()?));
             let role = Role::Temporary;
-            self.program.buffers.push(Buffer { name, ty, role, offset: 0, bytes: 0, slots: 1, view });
+            let buffer = Buffer { name, ty, role, offset: 0, bytes: 0, slots: 1, view, lender: None };
+            self.program.buffers.push(buffer);
             return Ok(());
         }
         let (word, place) = reader.cursor.name("the role of the buffer")?;
@@ -164,12 +165,19 @@ impl HostReader {
         reader.cursor.expect(",")?;
         reader.cursor.expect_word("bytes")?;
         let (bytes, _) = reader.cursor.count("a number of bytes")?;
-        let mut slots = 1;
-        if reader.cursor.eat(",").is_some() {
-            reader.cursor.expect_word("slots")?;
+        let (mut slots, mut lender) = (1, None);
+        let mut more = reader.cursor.eat(",").is_some();
+        if more && reader.cursor.eat_word("slots").is_some() {
             slots = reader.cursor.count("a number of slots")?.0;
+            more = reader.cursor.eat(",").is_some();
         }
-        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes, slots, view: None });
+        if more {
+            reader.cursor.expect_word("lent")?;
+            reader.cursor.expect_word("by")?;
+            lender = Some(reader.value()?);
+        }
+        let name = name.into();
+        self.program.buffers.push(Buffer { name, ty, role, offset, bytes, slots, view: None, lender });
         Ok(())
     }
 

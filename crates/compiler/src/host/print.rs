@@ -34,12 +34,18 @@ impl fmt::Display for Action {
 
 impl fmt::Display for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Buffer { name, ty, role, offset, bytes, slots, view } = self;
+        let Buffer { name, ty, role, offset, bytes, slots, view, lender } = self;
         if let Some(of) = view {
             return write!(f, "{name}: {ty}, view of {of}");
         }
         write!(f, "{name}: {ty}, {}, offset {offset}, bytes {bytes}", role.name())?;
-        if *slots == 1 { Ok(()) } else { write!(f, ", slots {slots}") }
+        if *slots != 1 {
+            write!(f, ", slots {slots}")?;
+        }
+        match lender {
+            Some(lender) => write!(f, ", lent by {lender}"),
+            None => Ok(()),
+        }
     }
 }
 

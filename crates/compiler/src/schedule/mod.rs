@@ -9,11 +9,14 @@
 //! one that fails is a bug of a pass, which is then looked for and named. It never runs.
 //!
 //! `pipeline` puts communication on a stream of its own where steps overlap, with the events between;
-//! `views` lets computations use what lies in another buffer as they want it, instead of a copy of it; places come last, because only then it is known which buffers are alive at once.
+//! `views` lets computations use what lies in another buffer as they want it, instead of a copy of it; `loans` says what
+//! may be read on the devices that have it; places come last, because only then it is known which buffers are alive at once.
 
 mod pipeline;
 mod translate;
 mod views;
+mod loans;
+mod longer;
 mod lives;
 mod buffers;
 mod gaps;
@@ -35,9 +38,10 @@ struct Pass {
 }
 
 /// All passes, in the order they run.
-const PASSES: [Pass; 3] = [
+const PASSES: [Pass; 4] = [
     Pass { name: "pipeline", run: pipeline::run },
     Pass { name: "views", run: views::run },
+    Pass { name: "loans", run: loans::run },
     Pass { name: "buffers", run: buffers::place },
 ];
 

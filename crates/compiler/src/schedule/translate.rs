@@ -40,7 +40,7 @@ pub fn translate(local: &LocalProgram, constants: &BTreeSet<String>) -> HostProg
         let (name, ty, role) = (value.name.clone(), value.ty.clone(), roles[buffer_of(id)]);
         let bytes = place_bytes(&ty);
         let slots = if travelling.contains(&buffer_of(id)) { 2 } else { 1 };
-        Buffer { name, ty, role, offset: 0, bytes, slots, view: None }
+        Buffer { name, ty, role, offset: 0, bytes, slots, view: None, lender: None }
     });
     let buffers: Table<BufferId, Buffer> = buffers.collect();
     let body = Translator { roles: &roles, filled: BTreeSet::new() }.block(&local.body);

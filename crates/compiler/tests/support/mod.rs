@@ -1,7 +1,7 @@
 //! The files of `tests/forms`, each a correct program.
 #![allow(dead_code)] // each test uses a part
 
-use shardweave_compiler::host::{HostProgram, parse_host};
+use shardweave_compiler::host::{Fault, HostProgram, parse_host};
 use shardweave_compiler::local::{LocalProgram, parse_local};
 use std::path::{Path, PathBuf};
 
@@ -38,4 +38,20 @@ pub fn plain(text: &str) -> String {
 pub fn edited(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "nothing to edit: {from}");
     text.replacen(from, to, 1)
+}
+
+/// A mutation: the file, what is edited and into what, and a part of the reason of the refusal.
+pub type Mutation = (&'static str, &'static str, &'static str, &'static str);
+
+/// Each mutation of a form must be refused, for the reason that it says.
+pub fn assert_refused(extension: &str, mutations: &[Mutation], verify: impl Fn(&str) -> Option<Fault>) {
+    let mut wrong = Vec::new();
+    for (file, from, to, reason) in mutations {
+        let text = edited(&read(&format!("{file}.{extension}")), from, to);
+        let told = verify(&text).map(|fault| fault.to_string());
+        if !told.as_ref().is_some_and(|told| told.contains(reason)) {
+            wrong.push(format!("{file} with `{from}` as `{to}`:\n  told     {told:?}\n  expected {reason}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -40,6 +40,20 @@ impl Subject {
     /// # Panics
     /// If the text is wrong: then the benchmark is.
     pub fn ready_on(&self, devices: u64, sizes: &Sizes, options: SessionOptions) -> Session {
+        self.ready_with(devices, sizes, options, &[])
+    }
+
+    /// The same with inputs that stay bound, by name.
+    ///
+    /// # Panics
+    /// If the text is wrong: then the benchmark is.
+    pub fn ready_with(
+        &self,
+        devices: u64,
+        sizes: &Sizes,
+        options: SessionOptions,
+        constants: &[&str],
+    ) -> Session {
         let Subject { program, placement, .. } = self;
         let text = format!(
             "mesh line {{ tp = {devices} }}\nmesh back {{ tp = 2 }} devices [1, 0]\n\
@@ -55,11 +69,13 @@ impl Subject {
             binder.bind_named(name, size);
         }
         let bound = binder.finish().unwrap_or_else(|error| panic!("{error}"));
-        let mut inputs = Inputs::new();
+        let (mut inputs, mut stay) = (Inputs::new(), Inputs::new());
         for (id, value) in program.values().iter().filter(|(id, _)| program.is_input(*id)) {
-            inputs.insert(&*value.name, Arc::new(RandomArray::for_input(7, &program, &bound, id)));
+            let to = if constants.contains(&&*value.name) { &mut stay } else { &mut inputs };
+            to.insert(&*value.name, Arc::new(RandomArray::for_input(7, &program, &bound, id)));
         }
         let mut session = Session::new(program, Some(placement), options);
+        session.bind_constants(&stay).unwrap_or_else(|error| panic!("{error}"));
         session.bind(&inputs).and_then(|()| session.execute()).unwrap_or_else(|error| panic!("{error}"));
         session
     }
@@ -82,6 +98,13 @@ const GELU: Subject = Subject {
     name: "gelu alone",
     program: "input h: f32[m, n]\ny = gelu(h)\noutput y",
     placement: "h: n/tp\ny: n/tp",
+};
+
+/// An activation of rows that are gathered.
+pub const GATHERED: Subject = Subject {
+    name: "gather + gelu",
+    program: "input x: f32[m, k]\ny = gelu(x)\noutput y",
+    placement: "x: m/tp\ny: replicated",
 };
 
 /// The four layers, on `m` rows, `k` columns outside and `n` columns inside.

@@ -40,8 +40,8 @@ pub(super) fn run(
 ) -> Result<(), KernelError> {
     let arenas = &job.arenas;
     let input = |operand: &Operand| match operand {
-        Operand::Piece(piece) => {
-            Input::Piece { bytes: arenas.read(device.index(), piece.region.clone()), dtype: piece.dtype }
+        Operand::Piece(from, piece) => {
+            Input::Piece { bytes: arenas.read(from.index(), piece.region.clone()), dtype: piece.dtype }
         }
         Operand::Number(number, dtype) => Input::Number(*number, *dtype),
     };

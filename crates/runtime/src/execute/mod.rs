@@ -20,7 +20,7 @@ mod pace;
 mod record;
 mod spent;
 
-pub use crate::instantiate::{Instr, InstrId, Streams};
+pub use crate::instantiate::{Instr, InstrId, Loans, Streams};
 pub(crate) use compute::PackedConstants;
 pub use error::{Failure, How, InputError, NotReady, RunError, Stuck, WrongInput};
 pub use link::Link;
@@ -195,6 +195,7 @@ impl<'a> Walk<'a> {
                     exchange::run(self.job, self.lane.device, messages, self.scratch, rendezvous);
                     self.log_taken(task, messages.taken.iter().copied());
                 }
+                Work::Borrow(copy) => self.log_taken(task, copy.sources()),
                 Work::Publish(tick) => {
                     self.pace.iter().for_each(|pace| pace.tells(stream, *tick));
                     rendezvous.publish(self.id, *tick);

@@ -89,7 +89,8 @@ pub struct Taken {
 pub enum Doing {
     /// Computing on its pieces.
     Compute,
-    /// Taking elements from its own and other pieces.
+    /// Taking elements from its own and other pieces, or nothing where they are lent: then it computes with them where
+    /// they lie.
     Copy,
     /// Nothing: the bytes of a copy are under way over the link that is played, while its stream may be at
     /// what comes after the copy.
@@ -106,7 +107,7 @@ impl Doing {
     pub(crate) fn of(work: &Work) -> Doing {
         match work {
             Work::Kernel(_) => Doing::Compute,
-            Work::Copy(_) | Work::Exchange(_) => Doing::Copy,
+            Work::Copy(_) | Work::Borrow(_) | Work::Exchange(_) => Doing::Copy,
             Work::Publish(_) => Doing::Tell,
             Work::Wait(..) => Doing::Wait,
         }
@@ -259,7 +260,9 @@ impl Log {
                         |&other: &LaneId| Some((tasks.lanes[other].device, *told.get(&(other, *tick))?));
                     waited = lanes.iter().filter_map(told).collect();
                 }
-                Work::Copy(copy) => done.taken = taken(lane.device, copy.sources(), &waited, start),
+                Work::Copy(copy) | Work::Borrow(copy) => {
+                    done.taken = taken(lane.device, copy.sources(), &waited, start);
+                }
                 Work::Exchange(messages) => {
                     done.taken = taken(lane.device, messages.taken.iter().copied(), &waited, start);
                 }

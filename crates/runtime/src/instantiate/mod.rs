@@ -13,6 +13,7 @@
 mod buffers;
 mod islands;
 mod kernels;
+mod loans;
 mod messages;
 mod moves;
 mod packing;
@@ -42,6 +43,18 @@ pub enum Streams {
     Merged,
     /// All: a device has a lane for each stream, and events order them.
     Apart,
+}
+
+/// Which loans are made use of: what is lent is not copied, but read in place, on the devices that have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Loans {
+    /// None: everything is copied.
+    Never,
+    /// Those that spare more than they cost.
+    #[default]
+    WhereItPays,
+    /// All that there are.
+    Always,
 }
 
 /// Why a program cannot be instantiated.

@@ -9,10 +9,13 @@
 //!    b4 <- linear(b3, b1)       packs b1 while it computes   find b1 packed
 //! ```
 //!
-//! **Invariant.** While a packed form is used, it holds what its buffer holds. An operand is packed only if no action
-//! of the outermost loop around the product writes its buffer, begins its life or ends it: from the first turn of
-//! the product in a run to its last the buffer stays as it is, and all these turns run one after another in one
-//! lane, the first of which packs. A constant is written by no run at all, so its form is kept from run to run,
+//! So do the kernels of a product whose other operand is lent in blocks ([`loans`](super::loans)).
+//!
+//! **Invariant.** While a packed form is used, it holds what its buffer holds. For all turns an operand is packed only
+//! if no action of the outermost loop around the product writes its buffer, begins its life or ends it: from the first
+//! turn of the product in a run to its last the buffer stays as it is, and all these turns run one after another in one
+//! lane, the first of which packs. Else it is packed for one turn: its kernels follow each other in one lane, and write
+//! their result alone. A constant is written by no run at all, so its form is kept from run to run,
 //! until constants are bound anew ([`PackedConstants`](crate::execute::PackedConstants)).
 //!
 //! Packed forms lie in the arena above all buffers. They are no part of the plan: where memory is short there are
@@ -22,9 +25,10 @@
 //! one stream have packed operands.
 
 use super::InstrId;
-use super::tasks::{Kernel, Made, Operand, Packed, PackedConstantId};
+use super::tasks::{Kernel, Made, Operand, Packed, PackedConstantId, TurnId};
 use crate::arena::ALIGNMENT;
-use crate::kernels::packed_bytes;
+use crate::kernels::{can_pack, packed_bytes};
+use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{Action, BufferId, HostInstr, HostProgram, Role, StreamId};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Compute;
@@ -34,7 +38,7 @@ use std::ops::Range;
 
 /// The packed operands of a program, found as its turns are walked.
 pub(super) struct Packing {
-    /// By instruction the operand that all its turns share.
+    /// By instruction the operand that its kernels share.
     shared: BTreeMap<InstrId, Shared>,
     /// The stream whose products have packed operands.
     stream: Option<StreamId>,
@@ -44,19 +48,50 @@ pub(super) struct Packing {
     constants: usize,
 }
 
-/// An operand that all turns of a product share.
+/// An operand that kernels of a product share.
 #[derive(Clone, Copy)]
 struct Shared {
     operand: usize,
-    is_constant: bool,
-    /// Which of the loops that stand in no other is around the product.
+    stays: Stays,
+    /// Whether only kernels of one turn share it, or turns do as well.
+    among: Among,
+    /// Which of the instructions that stand in no loop the product is, or is in.
     outermost: usize,
+}
+
+/// Which kernels share an operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    /// Those of one turn, if there are several.
+    Blocks,
+    /// Those of all turns.
+    Turns,
+}
+
+/// For how long what is packed is the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stays {
+    /// From run to run.
+    Constant,
+    /// In all turns of the product.
+    AllTurns,
+    /// In one turn.
+    OneTurn,
+}
+
+/// A packed form.
+struct PackedForm {
+    /// All bytes that there are for it, and those that it has.
+    room: Range<usize>,
+    place: Range<usize>,
+    /// What is packed: whose bytes, and which; in one turn, in which.
+    packed: (DeviceId, Range<usize>, Option<TurnId>),
 }
 
 /// The packed forms of one device.
 struct Room {
-    /// By instruction; with the bytes that are packed.
-    forms: BTreeMap<InstrId, (Range<usize>, Range<usize>)>,
+    /// By instruction.
+    forms: BTreeMap<InstrId, PackedForm>,
     /// The loop at hand.
     outermost: usize,
     /// Places of forms that its products do not use.
@@ -80,39 +115,73 @@ impl Packing {
         Packing { shared: shared_operands(program), stream: None, devices, constants: 0 }
     }
 
-    /// Packs an operand of a product, if its turns share one and gain by it.
-    pub fn pack(&mut self, kernel: &mut Kernel, instr: InstrId, device: DeviceId, stream: StreamId) {
+    /// For how long an operand of a product stays packed, if it is packed where kernels share it.
+    pub fn stays(&self, instr: InstrId) -> Option<Stays> {
+        self.shared.get(&instr).filter(|_| can_pack()).map(|shared| shared.stays)
+    }
+
+    /// Packs an operand of a product on a device, if all kernels of a turn share one and gain by it.
+    pub fn pack(
+        &mut self,
+        kernels: &mut [Kernel],
+        (instr, turn): (InstrId, TurnId),
+        device: DeviceId,
+        stream: StreamId,
+    ) {
         let Some(&shared) = self.shared.get(&instr) else { return };
+        if shared.among == Among::Turns || kernels.len() > 1 {
+            kernels
+                .iter_mut()
+                .for_each(|kernel| self.pack_one(kernel, shared, (instr, turn), device, stream));
+        }
+    }
+
+    fn pack_one(
+        &mut self,
+        kernel: &mut Kernel,
+        shared: Shared,
+        (instr, turn): (InstrId, TurnId),
+        device: DeviceId,
+        stream: StreamId,
+    ) {
         let Compute { op, space, .. } = &*kernel.compute;
         let stored = kernel.operands.iter().map(|operand| match operand {
-            Operand::Piece(piece) => piece.dtype,
+            Operand::Piece(_, piece) => piece.dtype,
             Operand::Number(_, dtype) => *dtype,
         });
         let stored: Vec<_> = stored.chain([kernel.result.dtype]).collect();
         let bytes = packed_bytes(op, space, &kernel.pieces, shared.operand, &stored);
-        let (Some(bytes), Operand::Piece(operand)) = (bytes, &kernel.operands[shared.operand]) else {
+        let (Some(bytes), Operand::Piece(from, operand)) = (bytes, &kernel.operands[shared.operand]) else {
             return;
         };
         if *self.stream.get_or_insert(stream) != stream {
             return;
         }
         let room = &mut self.devices[device.index()];
-        let made = match room.forms.get(&instr) {
-            Some((place, packed)) if place.len() == bytes && *packed == operand.region => Made::Before,
+        let turn = Some(turn).filter(|_| shared.stays == Stays::OneTurn);
+        let packed = (*from, operand.region.clone(), turn);
+        let made = match room.forms.get_mut(&instr) {
+            Some(form) if form.place.len() == bytes && form.packed == packed => Made::Before,
+            // Nobody needs what was packed for another turn.
+            Some(form) if turn.is_some() && form.packed.2 != turn && bytes <= form.room.len() => {
+                (form.place, form.packed) = (form.room.start..form.room.start + bytes, packed);
+                Made::Here
+            }
             Some(_) => return,
             None => {
-                let Some(place) = room.place(shared, bytes) else { return };
-                room.forms.insert(instr, (place, operand.region.clone()));
-                match shared.is_constant {
-                    true => {
+                let Some(found) = room.place(shared, bytes) else { return };
+                let place = found.start..found.start + bytes;
+                room.forms.insert(instr, PackedForm { room: found, place, packed });
+                match shared.stays {
+                    Stays::Constant => {
                         self.constants += 1;
                         Made::Once(PackedConstantId::new(self.constants - 1))
                     }
-                    false => Made::Here,
+                    Stays::AllTurns | Stays::OneTurn => Made::Here,
                 }
             }
         };
-        let region = room.forms[&instr].0.clone();
+        let region = room.forms[&instr].place.clone();
         kernel.packed = Some(Packed { operand: shared.operand, region, made });
     }
 
@@ -134,7 +203,8 @@ impl Room {
             self.outermost = shared.outermost;
             self.free.append(&mut self.used);
         }
-        let fits = self.free.iter().position(|place| place.len() >= bytes).filter(|_| !shared.is_constant);
+        let is_constant = shared.stays == Stays::Constant;
+        let fits = self.free.iter().position(|place| place.len() >= bytes).filter(|_| !is_constant);
         let whole = match fits {
             Some(found) => self.free.swap_remove(found),
             None => {
@@ -143,44 +213,51 @@ impl Room {
                 std::mem::replace(&mut self.end, end)..end
             }
         };
-        let place = whole.start..whole.start + bytes;
-        if !shared.is_constant {
-            self.used.push(whole);
+        if !is_constant {
+            self.used.push(whole.clone());
         }
-        Some(place)
+        Some(whole)
     }
 }
 
-/// The operands that stay the same in all turns of a product, by instruction.
+/// The operands that kernels of a product share, by instruction.
 fn shared_operands(program: &HostProgram) -> BTreeMap<InstrId, Shared> {
     let actions = program.actions();
     let mut found = BTreeMap::new();
     let mut start = 0;
     for (outermost, instr) in program.body.iter().enumerate() {
-        let end = start + instr.action_count();
-        if let HostInstr::Loop(steps) = instr
-            && steps.step_count() > 1
-        {
-            let inside = &actions[start..end];
-            let changed =
-                inside.iter().flat_map(|(_, action)| action.writes().into_iter().chain(action.bounds()));
-            let changed: BTreeSet<BufferId> = changed.map(|id| program.home(id)).collect();
-            for (place, (_, action)) in (start..).zip(inside) {
-                let Action::Compute(compute) = action else { continue };
-                let operand = |&operand: &usize| {
-                    let buffer = compute.operands.get(operand)?.value()?;
-                    // A view can be of other elements in every step.
-                    let stays = program.home(buffer) == buffer && !changed.contains(&buffer);
-                    stays.then_some((operand, buffer))
+        let inside = &actions[start..start + instr.action_count()];
+        let repeats = matches!(instr, HostInstr::Loop(steps) if steps.step_count() > 1);
+        let changed =
+            inside.iter().flat_map(|(_, action)| action.writes().into_iter().chain(action.bounds()));
+        let changed: BTreeSet<BufferId> = changed.map(|id| program.home(id)).collect();
+        for (place, (_, action)) in (start..).zip(inside) {
+            let Action::Compute(compute) = action else { continue };
+            let is_lent = |id: BufferId| program.buffers[id].lender.is_some();
+            let all = compute.reads().chain([compute.writes()]);
+            if all.into_iter().any(|id| program.buffers[id].ty.dtype != DType::F32) {
+                continue;
+            }
+            let in_blocks = compute.reads().any(is_lent);
+            let operand = |&operand: &usize| {
+                let buffer = compute.operands.get(operand)?.value()?;
+                // A view can be of other elements in every step.
+                let stays = program.home(buffer) == buffer && !changed.contains(&buffer);
+                let stays = match program.buffers[buffer].role {
+                    Role::Constant if stays => Stays::Constant,
+                    _ if stays && repeats => Stays::AllTurns,
+                    _ => Stays::OneTurn,
                 };
-                // What is on the right lies as the result does more often.
-                if let Some((operand, buffer)) = [1, 0].iter().find_map(operand) {
-                    let is_constant = program.buffers[buffer].role == Role::Constant;
-                    found.insert(InstrId::new(place), Shared { operand, is_constant, outermost });
-                }
+                let among = if stays == Stays::OneTurn || !repeats { Among::Blocks } else { Among::Turns };
+                let shares = in_blocks || among == Among::Turns;
+                (shares && !is_lent(buffer)).then_some(Shared { operand, stays, among, outermost })
+            };
+            // What is on the right lies as the result does more often.
+            if let Some(shared) = [1, 0].iter().find_map(operand) {
+                found.insert(InstrId::new(place), shared);
             }
         }
-        start = end;
+        start += inside.len();
     }
     found
 }
@@ -188,7 +265,7 @@ fn shared_operands(program: &HostProgram) -> BTreeMap<InstrId, Shared> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instantiate::{Streams, Work, instantiate};
+    use crate::instantiate::{Loans, Streams, Work, instantiate};
     use shardweave_compiler::compile::{CompileOptions, compile};
     use shardweave_compiler::file::parse_file;
     use shardweave_compiler::program::SizeBinder;
@@ -205,7 +282,8 @@ mod tests {
         let constants = constants.iter().map(ToString::to_string).collect();
         let options = CompileOptions { constants, ..CompileOptions::default() };
         let plan = compile(program, Some(placement), &sizes, &options).expect("it can be planned");
-        let tasks = instantiate(&plan.host, Streams::Merged, None).expect("it can be instantiated");
+        let tasks = instantiate(&plan.host, Streams::Merged, Loans::WhereItPays, None)
+            .expect("it can be instantiated");
         let of_first = &tasks.lanes[crate::instantiate::LaneId::new(0)].tasks;
         let products = of_first.iter().filter_map(|task| match &task.work {
             Work::Kernel(kernel) => Some(kernel.packed.as_ref().map(|p| (p.made, p.region.clone()))),
@@ -236,8 +314,14 @@ mod tests {
         assert_eq!(made(&packed(LINEAR, in_steps, &[])), [here, before, before, before]);
         let once = Some(Made::Once(PackedConstantId::new(0)));
         assert_eq!(made(&packed(LINEAR, in_steps, &["w"])), [once, before, before, before]);
-        // What is there once is not packed beforehand; nor is what comes in the steps, nor for few rows.
-        assert_eq!(made(&packed(LINEAR, "x: s/tp\nw: h/tp\ny: h/tp", &["w"])), [None]);
+        // What is there once is not packed beforehand, but for several blocks that are lent; nor is what comes in the
+        // steps, nor for few rows.
+        assert_eq!(made(&packed(LINEAR, "x: replicated\nw: h/tp\ny: h/tp", &["w"])), [None]);
+        let lent = "x: s/tp\nw: h/tp\ny: h/tp";
+        assert_eq!(made(&packed(LINEAR, lent, &["w"])), [once, before]);
+        assert_eq!(made(&packed(LINEAR, lent, &[])), [None], "too few rows to pack for them alone");
+        let many = LINEAR.replace("s=64", "s=2048");
+        assert_eq!(made(&packed(&many, lent, &[])), [here, before]);
         let gathered = "x: s/tp\nw: h/tp\ny: s/tp, h/stream(2)";
         let left = made(&packed(LINEAR, gathered, &[]));
         assert!(left.iter().all(Option::is_none), "x lies across the rows of the result: {left:?}");

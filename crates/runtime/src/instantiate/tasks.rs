@@ -99,6 +99,8 @@ pub enum Work {
     Kernel(Box<Kernel>),
     /// Takes elements from pieces of its own and of other devices.
     Copy(Box<Copy>),
+    /// Takes nothing: what would be taken is lent, and kernels read it where it lies.
+    Borrow(Box<Copy>),
     /// Exchanges bytes with ranks whose memory is not shared.
     Exchange(Box<Messages>),
     /// Tells that all before it is done.
@@ -149,8 +151,8 @@ pub enum Made {
 /// What an operation reads.
 #[derive(Clone, Debug)]
 pub enum Operand {
-    /// A piece in the device's arena.
-    Piece(Piece),
+    /// A piece in a device's arena: its own, or that of one that lends it.
+    Piece(DeviceId, Piece),
     /// A number, which takes the given type first.
     Number(Number, DType),
 }

@@ -2,10 +2,11 @@
 
 use super::buffers::Buffers;
 use super::islands::apart;
+use super::loans::{Block, Readers, blocks};
 use super::moves::{Phase, phases};
 use super::packing::Packing;
 use super::tasks::{Copy, Instr, Lane, LaneId, Messages, Task, Tasks, Turn, TurnId, Work};
-use super::{InstantiateError, InstrId, Streams, kernels};
+use super::{InstantiateError, InstrId, Loans, Streams, kernels};
 use crate::engine::Place;
 use crate::meet::Tick;
 use shardweave_compiler::host::{
@@ -27,9 +28,10 @@ const MOST_TASKS: u64 = 1 << 24;
 pub fn instantiate(
     program: &HostProgram,
     streams: Streams,
+    loans: Loans,
     place: Option<&Place>,
 ) -> Result<Tasks, InstantiateError> {
-    let mut unroll = Unroll::new(program, streams, place)?;
+    let mut unroll = Unroll::new(program, streams, loans, place)?;
     enqueue(&program.body, Walk::Every, &mut |enqueued| unroll.action(enqueued))?;
     unroll.tasks.packed_arena = unroll.packing.end().max(unroll.tasks.arena);
     unroll.tasks.packed_constants = unroll.packing.constants();
@@ -52,12 +54,25 @@ struct Unroll<'a> {
     /// The computations of the text, shared by all their turns.
     computes: BTreeMap<InstrId, Arc<Compute<BufferId>>>,
     packing: Packing,
+    loans: Loans,
+    readers: Readers<'a>,
+    /// What is lent at the moment.
+    lent: BTreeMap<BufferId, Lent>,
+}
+
+/// A buffer that is lent.
+struct Lent {
+    /// What each device reads of it, by device number.
+    blocks: Vec<Vec<Block>>,
+    /// Who waits for whom before what is lent may change.
+    end: Meeting,
 }
 
 impl<'a> Unroll<'a> {
     fn new(
         program: &'a HostProgram,
         streams: Streams,
+        loans: Loans,
         place: Option<&'a Place>,
     ) -> Result<Unroll<'a>, InstantiateError> {
         let used = used_devices(program)?;
@@ -107,6 +122,9 @@ impl<'a> Unroll<'a> {
             tick: 0,
             recorded: Recordings::new(),
             computes: BTreeMap::new(),
+            loans,
+            readers: Readers::of(program),
+            lent: BTreeMap::new(),
         })
     }
 
@@ -117,7 +135,8 @@ impl<'a> Unroll<'a> {
             return Err(InstantiateError::Broken(format!("there is no stream {stream}")));
         }
         let turn = match action {
-            Action::Alloc(_) | Action::Free(_) => return Ok(()),
+            Action::Alloc(_) => return Ok(()),
+            Action::Free(id) if !self.lent.contains_key(id) => return Ok(()),
             _ => self.tasks.turns.push(Turn { instr, steps: at.outermost_first() }),
         };
         match action {
@@ -133,7 +152,13 @@ impl<'a> Unroll<'a> {
                 }
                 Ok(())
             }
-            Action::Alloc(_) | Action::Free(_) => Ok(()),
+            Action::Free(id) => {
+                if let Some(Lent { end, .. }) = self.lent.remove(id) {
+                    self.meet(turn, stream, &end);
+                }
+                Ok(())
+            }
+            Action::Alloc(_) => Ok(()),
         }
         .map_err(|error| self.at(instr, error))
     }
@@ -160,8 +185,10 @@ impl<'a> Unroll<'a> {
     ) -> Result<(), InstantiateError> {
         let compute = self.computes.entry(instr).or_insert_with(|| Arc::new(compute.clone())).clone();
         for device in self.devices() {
-            if let Some(mut kernel) = kernels::kernel(&compute, &self.buffers, device, at)? {
-                self.packing.pack(&mut kernel, instr, device, stream);
+            let lent = |id: BufferId| Some(&self.lent.get(&id)?.blocks[device.index()][..]);
+            let mut kernels = kernels::kernels(&compute, &self.buffers, device, at, &lent)?;
+            self.packing.pack(&mut kernels, (instr, turn), device, stream);
+            for kernel in kernels {
                 self.push(device, stream, turn, Work::Kernel(Box::new(kernel)));
             }
         }
@@ -176,19 +203,33 @@ impl<'a> Unroll<'a> {
         at: &At,
     ) -> Result<(), InstantiateError> {
         let phases = phases(mv, &self.buffers, self.tasks.used.len(), at)?;
+        let lender = self.program.buffers[mv.target].lender;
+        let lent = match lender == Some(mv.source) && self.loans != Loans::Never {
+            true => Some(blocks(&phases)?),
+            false => None,
+        };
+        let borrowed = match &lent {
+            Some(blocks) => self.loans == Loans::Always || self.gains(mv.target, blocks, at)?,
+            None => false,
+        };
         let (phases, messages): (Vec<Phase>, Vec<Option<Messages>>) = match self.place {
             Some(place) => phases.into_iter().map(|phase| apart(phase, place, stream.index())).unzip(),
             None => (phases, Vec::new()),
         };
         let mut messages = messages.into_iter();
-        let meetings = Meetings::new(&phases, self.tick + 1);
-        self.tick = meetings.last_tick();
+        let mut meetings = meetings(&phases);
+        if let Some(blocks) = lent.filter(|_| borrowed) {
+            let end = meetings.pop().unwrap_or_default();
+            self.lent.insert(mv.target, Lent { blocks, end });
+        }
+        let mut meetings = meetings.into_iter();
         let devices = self.devices();
-        for (offset, mut phase) in phases.into_iter().enumerate() {
-            self.meet(turn, stream, &meetings, offset);
+        for mut phase in phases {
+            self.meet(turn, stream, &meetings.next().unwrap_or_default());
             for &device in &devices {
-                if let Some(copy) = phase[device.index()].take() {
-                    self.push(device, stream, turn, Work::Copy(Box::new(copy)));
+                if let Some(copy) = phase[device.index()].take().map(Box::new) {
+                    let work = if borrowed { Work::Borrow(copy) } else { Work::Copy(copy) };
+                    self.push(device, stream, turn, work);
                 }
             }
             if let (Some(messages), Some(place)) = (messages.next().flatten(), self.place) {
@@ -196,20 +237,31 @@ impl<'a> Unroll<'a> {
                 self.push(own, stream, turn, Work::Exchange(Box::new(messages)));
             }
         }
-        self.meet(turn, stream, &meetings, meetings.waits.len() - 1);
+        meetings.for_each(|meeting| self.meet(turn, stream, &meeting));
         Ok(())
     }
 
-    /// All devices publish and wait for the tick at an offset of a move's ticks.
-    fn meet(&mut self, turn: TurnId, stream: StreamId, meetings: &Meetings, offset: usize) {
-        let tick = meetings.first + offset as Tick;
+    /// Whether all devices gain by reading what is lent in these blocks: they meet alike, so they do it alike.
+    fn gains(&self, target: BufferId, blocks: &[Vec<Block>], at: &At) -> Result<bool, InstantiateError> {
         for device in self.devices() {
-            if meetings.awaited[offset].contains(&device) {
-                self.push(device, stream, turn, Work::Publish(tick));
+            let Some(held) = self.buffers.held(target, device, at)? else { continue };
+            if !self.readers.gain(target, &held, &blocks[device.index()], &self.packing) {
+                return Ok(false);
             }
-            if let Some(partners) = meetings.waits[offset].get(&device) {
+        }
+        Ok(true)
+    }
+
+    /// Devices publish the next tick and wait for it.
+    fn meet(&mut self, turn: TurnId, stream: StreamId, meeting: &Meeting) {
+        self.tick += 1;
+        for device in self.devices() {
+            if meeting.awaited.contains(&device) {
+                self.push(device, stream, turn, Work::Publish(self.tick));
+            }
+            if let Some(partners) = meeting.waits.get(&device) {
                 let lanes = partners.iter().map(|&partner| self.lanes[&(partner, stream)]).collect();
-                self.push(device, stream, turn, Work::Wait(lanes, tick));
+                self.push(device, stream, turn, Work::Wait(lanes, self.tick));
             }
         }
     }
@@ -242,42 +294,42 @@ impl<'a> Unroll<'a> {
     }
 }
 
-/// Who waits for whom in a move, at each of its ticks: one before each phase, one after the last.
-struct Meetings {
-    first: Tick,
-    /// For each tick, whom each device waits for.
-    waits: Vec<BTreeMap<DeviceId, BTreeSet<DeviceId>>>,
-    /// For each tick, which devices are waited for.
-    awaited: Vec<BTreeSet<DeviceId>>,
+/// Who waits for whom at a tick.
+#[derive(Default)]
+struct Meeting {
+    /// Whom each device waits for.
+    waits: BTreeMap<DeviceId, BTreeSet<DeviceId>>,
+    /// Which devices are waited for.
+    awaited: BTreeSet<DeviceId>,
 }
 
-impl Meetings {
-    fn new(phases: &[Phase], first: Tick) -> Meetings {
-        let mut waits: Vec<BTreeMap<DeviceId, BTreeSet<DeviceId>>> = vec![BTreeMap::new(); phases.len() + 1];
-        for (offset, phase) in phases.iter().enumerate() {
-            for (reader, owner) in reads(phase) {
-                waits[offset].entry(reader).or_default().insert(owner);
-            }
-        }
-        // Before it goes on, a device waits for all who read from it, unless it has met them since: who
-        // is at a later phase is done with the earlier ones.
-        for (offset, phase) in phases.iter().enumerate() {
-            for (reader, owner) in reads(phase) {
-                let met_since = |wait: &BTreeMap<DeviceId, BTreeSet<DeviceId>>| {
-                    wait.get(&owner).is_some_and(|partners| partners.contains(&reader))
-                };
-                if !waits[offset + 1..phases.len()].iter().any(met_since) {
-                    waits[phases.len()].entry(owner).or_default().insert(reader);
-                }
-            }
-        }
-        let awaited = waits.iter().map(|wait| wait.values().flatten().copied().collect()).collect();
-        Meetings { first, waits, awaited }
+impl Meeting {
+    fn wait(&mut self, who: DeviceId, for_whom: DeviceId) {
+        self.waits.entry(who).or_default().insert(for_whom);
+        self.awaited.insert(for_whom);
     }
 
-    fn last_tick(&self) -> Tick {
-        self.first + self.waits.len() as Tick - 1
+    fn has(&self, who: DeviceId, for_whom: DeviceId) -> bool {
+        self.waits.get(&who).is_some_and(|partners| partners.contains(&for_whom))
     }
+}
+
+/// The meetings of a move: one before each phase, one after the last.
+fn meetings(phases: &[Phase]) -> Vec<Meeting> {
+    let mut meetings: Vec<Meeting> = (0..=phases.len()).map(|_| Meeting::default()).collect();
+    for (meeting, phase) in meetings.iter_mut().zip(phases) {
+        reads(phase).for_each(|(reader, owner)| meeting.wait(reader, owner));
+    }
+    // Before it goes on, a device waits for all who read from it, unless it has met them since: who
+    // is at a later phase is done with the earlier ones.
+    for (at, phase) in phases.iter().enumerate() {
+        for (reader, owner) in reads(phase) {
+            if !meetings[at + 1..phases.len()].iter().any(|meeting| meeting.has(owner, reader)) {
+                meetings[phases.len()].wait(owner, reader);
+            }
+        }
+    }
+    meetings
 }
 
 /// Who reads from whom in a phase, but for a device's own pieces.

@@ -89,8 +89,7 @@ pub enum Packed<'a> {
 }
 
 /// Whether this machine packs operands at all.
-#[cfg(test)]
-pub(crate) fn can_pack() -> bool {
+pub fn can_pack() -> bool {
     product::packed::len(16, 128).is_some()
 }
 

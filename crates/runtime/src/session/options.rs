@@ -1,7 +1,7 @@
 //! What the user of a session chooses.
 
 use crate::engine::Engine;
-use crate::execute::{Backend, Link, Probe, Record, Streams};
+use crate::execute::{Backend, Link, Loans, Probe, Record, Streams};
 use shardweave_compiler::compile;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub struct SessionOptions {
     pub timeout: Option<Duration>,
     /// Which streams of a device run beside each other; without it, what pays: see [`Session`](super::Session).
     pub streams: Option<Streams>,
+    /// What is read in place on the devices that have it, instead of a copy. Where a link is played, nothing is.
+    pub loans: Loans,
     /// How many threads can run at the same time.
     pub cores: usize,
     /// How many bytes arenas and outputs may take; without it, what the system says is available.
@@ -43,6 +45,7 @@ impl Default for SessionOptions {
             engine: None,
             timeout: None,
             streams: None,
+            loans: Loans::default(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory: None,
             record: Record::default(),

@@ -2,7 +2,7 @@
 
 use super::SessionOptions;
 use super::loaded::{DTypeOf, LoadedProgram};
-use crate::execute::{Backend, NotReady, RunError, Streams};
+use crate::execute::{Backend, Loans, NotReady, RunError, Streams};
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{HostProgram, Verified};
@@ -102,7 +102,7 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
         Some(place) if host.devices > place.ranks() as u64 => {
             Err(RunError::TooFewRanks { devices: host.devices, ranks: place.ranks() })
         }
-        _ => LoadedProgram::new(host, streams(host, options), place, dtype_of),
+        _ => LoadedProgram::new(host, streams(host, options), loans(options), place, dtype_of),
     }
 }
 
@@ -118,6 +118,17 @@ fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
         Backend::Lockstep => options.engine.is_none(),
     };
     options.streams.unwrap_or(if pays { Streams::Apart } else { Streams::Merged })
+}
+
+/// Where a link is played, what moves has to come over it; ranks copy, whether they share memory or not. In lockstep all is copied, as the program says it, unless
+/// it is asked for otherwise: so both ways are held against each other.
+fn loans(options: &SessionOptions) -> Loans {
+    let copied = options.link.is_some() || options.engine.is_some();
+    match (options.backend, options.loans) {
+        _ if copied => Loans::Never,
+        (Backend::Lockstep, Loans::WhereItPays) => Loans::Never,
+        (_, asked) => asked,
+    }
 }
 
 fn dtype_in(program: &Program, name: &str) -> Option<DType> {

@@ -81,7 +81,16 @@ impl Hand {
         let offset = self.program.arena;
         self.program.arena += bytes.next_multiple_of(64);
         self.program.devices = self.program.devices.max(ty.layout.mesh().device_bound());
-        self.program.buffers.push(Buffer { name: name.into(), ty, role, offset, bytes, slots: 1, view: None })
+        self.program.buffers.push(Buffer {
+            name: name.into(),
+            ty,
+            role,
+            offset,
+            bytes,
+            slots: 1,
+            view: None,
+            lender: None,
+        })
     }
 
     /// A buffer that holds an input.

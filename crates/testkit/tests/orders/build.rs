@@ -1,6 +1,7 @@
 //! From a program to its machine: loops unrolled, pieces found, waits between lanes.
 
-use super::machine::{Lane, Machine, Piece, Step, UNDEFINED, Work, digest};
+use super::loans::Lent;
+use super::machine::{Lane, Machine, Operand, Piece, Step, UNDEFINED, Work, digest};
 use super::memories::MOST_DEVICES;
 use super::moves::{Round, rounds};
 use shardweave_compiler::host::{
@@ -10,6 +11,7 @@ use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Compute;
 use shardweave_compiler::layout::{IndexSet, volume};
 use shardweave_compiler::mesh::DeviceId;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Programs of more steps, or with larger memories, are not made into machines.
@@ -39,6 +41,7 @@ impl Machine {
             lanes: Vec::new(),
             turns: Vec::new(),
             count: 0,
+            lent: BTreeMap::new(),
         };
         for device in 0..devices {
             let streams = (0..program.streams).map(StreamId::new);
@@ -79,6 +82,8 @@ struct Build<'a> {
     lanes: Vec<Lane>,
     turns: Vec<String>,
     count: usize,
+    /// What is lent at the moment.
+    lent: BTreeMap<BufferId, Lent>,
 }
 
 /// The elements of a piece by their indices, in the order in which they are stored.
@@ -114,12 +119,24 @@ impl Build<'_> {
         }
         self.turns.push(format!("{stream}: {action}"));
         match action {
-            Action::Alloc(id) | Action::Free(id) => self.spoil(*id, stream),
+            Action::Free(id) => {
+                if let Some(lent) = self.lent.remove(id) {
+                    self.end(&lent, stream);
+                }
+                self.spoil(*id, stream)
+            }
+            Action::Alloc(id) => self.spoil(*id, stream),
             Action::Compute(compute) => self.compute(compute, stream),
             Action::Move(moved) => {
                 let piece = |id, device, at: &At| self.piece(id, device, at);
                 let rounds = rounds(self.program, moved, &self.at, &piece)?;
-                self.meet(stream, rounds);
+                if self.program.buffers[moved.target].lender == Some(moved.source) {
+                    let lent = Lent::of(rounds)?;
+                    self.lend(&lent, stream);
+                    self.lent.insert(moved.target, lent);
+                } else {
+                    self.meet(stream, rounds);
+                }
                 Ok(())
             }
             Action::Record(event) => {
@@ -221,21 +238,43 @@ impl Build<'_> {
             // Which part of the work it is, not at which step: a step that picks nothing repeats the work.
             let part = compute.over.piece_at_step(&sizes, DeviceId::new(device), self.at.steps());
             let Some(part) = part else { continue };
-            let mut pieces = Vec::new();
+            let mut read = Vec::new();
             // What is combined with what steps before gave reads that as well.
             let begun = compute.combined_steps().filter(|(steps, _)| {
                 steps.iter().any(|id| self.at.steps().get(id.index()).is_some_and(|&step| step > 0))
             });
             for id in operands.iter().copied().chain(begun.map(|_| compute.result)) {
-                pieces.extend(self.piece(id, device, &self.at)?);
+                let Some(own) = self.piece(id, device, &self.at)? else { continue };
+                let lent = self.lent.get(&id).map(|lent| lent.read_by(device, &own)).transpose()?;
+                read.push(lent.map_or(Operand::Own(own), Operand::Lent));
             }
             let what = digest((compute.to_string(), format!("{part:?}"), device));
-            self.push(device, stream, Work::Read(pieces, what));
+            self.push(device, stream, Work::Read(read, what));
             if let Some(piece) = self.piece(compute.result, device, &self.at)? {
                 self.push(device, stream, Work::Write(piece));
             }
         }
         Ok(())
+    }
+
+    /// A device waits for those it will read from to have come to the move.
+    fn lend(&mut self, lent: &Lent, stream: StreamId) {
+        let here: Vec<usize> = self.devices().map(|device| self.done(device, stream)).collect();
+        for device in self.devices() {
+            let owners = self.devices().filter(|&owner| lent.reads(device, owner));
+            let whom = owners.map(|owner| (self.lane(owner, stream), here[owner])).collect();
+            self.push(device, stream, Work::Wait(whom));
+        }
+    }
+
+    /// And at the end of the loan for those who read from it to have come there.
+    fn end(&mut self, lent: &Lent, stream: StreamId) {
+        let here: Vec<usize> = self.devices().map(|device| self.done(device, stream)).collect();
+        for device in self.devices() {
+            let readers = self.devices().filter(|&reader| lent.reads(reader, device));
+            let whom = readers.map(|reader| (self.lane(reader, stream), here[reader])).collect();
+            self.push(device, stream, Work::Wait(whom));
+        }
     }
 
     /// A device waits before each round for those it reads from to have come there, and at the end for all

@@ -6,8 +6,8 @@
 //!  lane 1   wait for 0 at 1   read b2           so the write of b2 never comes after it
 //! ```
 
-use super::machine::{Lane, Piece, Work};
-use super::moves::Taken;
+use super::machine::{Lane, Operand, Piece, Work};
+use super::moves::{Owner, Taken};
 use std::ops::Range;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,17 @@ fn touches(work: &Work, device: usize, touch: &mut dyn FnMut(usize, Use, Range<u
     match work {
         Work::Wait(_) => {}
         Work::Spoil(cells) => touch(device, Use::Write, cells.clone()),
-        Work::Read(pieces, _) => pieces.iter().for_each(|piece| touch(device, Use::Read, cells(piece))),
+        Work::Read(operands, _) => {
+            for operand in operands {
+                match operand {
+                    Operand::Own(piece) => touch(device, Use::Read, cells(piece)),
+                    Operand::Lent(owners) => owners.iter().for_each(|Owner { device, piece, element }| {
+                        let start = piece.start + element * piece.width;
+                        touch(*device, Use::Read, start..start + piece.width);
+                    }),
+                }
+            }
+        }
         Work::Write(piece) => touch(device, Use::Write, cells(piece)),
         Work::Copy(Taken { fill, takes }) => {
             fill.iter().for_each(|piece| touch(device, Use::Write, cells(piece)));

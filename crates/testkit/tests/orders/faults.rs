@@ -68,6 +68,42 @@ const FAULTS: &[Fault] = &[
         ],
         found: "b2 is read but not written, on s1 of",
     },
+    // what is lent is freed before the loan ends
+    Fault {
+        form: "lent.host",
+        edits: &[("  s0: free b2\n", ""), ("  s0: alloc b5", "  s0: free b2\n  s0: alloc b5")],
+        found: "b2 is read but not written, on s0 of",
+    },
+    // or written
+    Fault {
+        form: "lent.host",
+        edits: &[("  s0: alloc b5", "  s0: b2 <- exp(b0) over s/tp on line\n  s0: alloc b5")],
+        found: "race: what has been read depends on the order",
+    },
+    // or written on another stream, which does not know when the loan ends
+    Fault {
+        form: "lent.host",
+        edits: &[
+            ("  s0: record e0\n  s1: wait e0\n", ""),
+            (
+                "  s0: alloc b4",
+                "  s0: record e0\n  s1: wait e0\n  s1: b2 <- exp(b0) over s/tp on line\n  s0: alloc b4",
+            ),
+        ],
+        found: "race: what has been read depends on the order",
+    },
+    // a loan does not end
+    Fault {
+        form: "lent.host",
+        edits: &[("  s0: free b3\n", "")],
+        found: "b2 is read but not written, on s0 of",
+    },
+    // what is lent is moved on, though nobody has put it there
+    Fault {
+        form: "lent.host",
+        edits: &[("s0: b5 <- relu(b3) over replicated on line", "s0: b5 <- copy b3")],
+        found: "b3 is read but not written, on s0 of",
+    },
 ];
 
 #[test]

@@ -15,11 +15,12 @@
 //! separate steps, and so are arriving at a move, each of its rounds, and leaving it, so that what races
 //! shows as another mark or as a read of cells that nobody has written. An all_reduce has two rounds, as
 //! executors run it: each member reduces a slice, then takes the slices of the others from where they were
-//! made.
+//! made. What is lent nobody takes: computations read it with those who have it, and when the loan ends, these wait for
+//! them.
 
 use super::conflicts::Conflicts;
 use super::memories::{Asked, MOST_DEVICES, Memories, MemoryId, Mixer, Went};
-use super::moves::{How, Taken};
+use super::moves::{How, Owner, Taken};
 use shardweave_compiler::host::{BufferId, StreamId};
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -56,6 +57,7 @@ impl Step {
     pub fn new(turn: usize, work: Work) -> Step {
         let others = match &work {
             Work::Copy(Taken { takes, .. }) => takes.iter().map(|take| take.from.device).collect(),
+            Work::Read(operands, _) => operands.iter().flat_map(Operand::lenders).collect(),
             _ => BTreeSet::new(),
         };
         Step { turn, work, others: others.into_iter().collect() }
@@ -68,11 +70,26 @@ pub enum Work {
     /// A buffer's life begins or ends: its cells are undefined now.
     Spoil(Range<usize>),
     /// A computation reads all its operands; the digest is what it is.
-    Read(Vec<Piece>, u64),
+    Read(Vec<Operand>, u64),
     /// And writes its result.
     Write(Piece),
     /// One round of a move.
     Copy(Taken),
+}
+
+/// What a computation reads.
+pub enum Operand {
+    /// A piece of the device's own.
+    Own(Piece),
+    /// Elements that lie with other devices or its own, in the order in which its piece would have them.
+    Lent(Vec<Owner>),
+}
+
+impl Operand {
+    fn lenders(&self) -> impl Iterator<Item = usize> {
+        let owners = if let Operand::Lent(owners) = self { &owners[..] } else { &[] };
+        owners.iter().map(|owner| owner.device)
+    }
 }
 
 /// Elements one after another in the memory of a device.
@@ -198,10 +215,20 @@ impl Machine {
         match work {
             Work::Wait(_) => unreachable!("who waits cannot go on"),
             Work::Spoil(cells) => Rc::make_mut(&mut memory)[cells.clone()].fill(UNDEFINED),
-            Work::Read(pieces, what) => {
-                let marks =
-                    pieces.iter().map(|piece| piece.read(&memory).map_err(|why| self.undefined(lane, &why)));
-                read = digest((what, marks.collect::<Result<Vec<u64>, String>>()?));
+            Work::Read(operands, what) => {
+                let of = |owner: &Owner| {
+                    let own = owner.device == device;
+                    let from = if own { &memory } else { memories.cells(state.memory[owner.device]) };
+                    owner.piece.element(from, owner.element)
+                };
+                let marks = operands.iter().map(|operand| match operand {
+                    Operand::Own(piece) => piece.read(&memory),
+                    Operand::Lent(owners) => {
+                        Ok(digest(owners.iter().map(of).collect::<Result<Vec<_>, _>>()?))
+                    }
+                });
+                let marks: Result<Vec<u64>, String> = marks.collect();
+                read = digest((what, marks.map_err(|why| self.undefined(lane, &why))?));
             }
             Work::Write(piece) => piece.write(Rc::make_mut(&mut memory), std::mem::take(&mut read)),
             Work::Copy(Taken { fill, takes }) => {

@@ -9,6 +9,7 @@ mod build;
 mod conflicts;
 mod explore;
 mod faults;
+mod loans;
 mod machine;
 mod memories;
 mod moves;

@@ -98,6 +98,7 @@ const REWRITTEN: &[Mutation] = &[
         after(lines, " over ", &["tp", "dp", "dp, tp", "cp"]).into_iter().filter(of_move).collect()
     }),
     same("a move that says it is a copy", |lines| words(lines, &[" over "], is_kind, &["copy"])),
+    same("a loan of another buffer, one more or one less", loans),
     other("a move's ends swapped", swapped_ends),
     other("a mesh with other axes or devices", |lines| {
         words(lines, &["  mesh "], |word| word.parse::<u64>().is_ok(), &["1", "2", "3", "4"])
@@ -220,6 +221,18 @@ fn types(lines: &[&str], new: &[&str]) -> Vec<Edit> {
         Some(new.iter().map(move |new| Edit::Replace(at, spliced(lines[at], start, length, new))))
     });
     edits.flatten().collect()
+}
+
+/// Each temporary lent by each of the buffers, and each that is lent by none.
+fn loans(lines: &[&str]) -> Vec<Edit> {
+    let marks = [", temporary, "];
+    let edits = marked(lines, &marks).flat_map(|at| {
+        let (kept, lender) = lines[at].split_once(", lent by ").unwrap_or((lines[at], ""));
+        let others = BUFFERS.into_iter().filter(move |by| *by != lender);
+        let none = (!lender.is_empty()).then(|| Edit::Replace(at, kept.into()));
+        none.into_iter().chain(others.map(move |by| Edit::Replace(at, format!("{kept}, lent by {by}"))))
+    });
+    edits.collect()
 }
 
 /// What was sent is received, and the other way round.

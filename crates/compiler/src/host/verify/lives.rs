@@ -124,8 +124,14 @@ impl<'a> Lives<'a> {
         let stamp = self.order.next(stream);
         match action {
             Action::Alloc(id) => self.alloc(*id, stamp, at),
-            Action::Free(id) => self.free(*id, stamp, at),
-            Action::Compute(compute) => self.compute(compute, stamp, action, at),
+            Action::Free(id) => {
+                self.read_lender(*id, stamp, action, at)?;
+                self.free(*id, stamp, at)
+            }
+            Action::Compute(compute) => {
+                compute.reads().try_for_each(|id| self.read_lender(id, stamp, action, at))?;
+                self.compute(compute, stamp, action, at)
+            }
             Action::Move(moved) => self.moved(moved, stamp, action, at),
             Action::Record(event) => {
                 self.order.record(stream, *event, at);
@@ -250,6 +256,16 @@ impl<'a> Lives<'a> {
             self.access(home, Access { kind, stamp, action, elements }, written, at)?;
         }
         Ok(())
+    }
+
+    /// Of a buffer that is lent: what it got out of its lender is read there as well, until its life ends.
+    fn read_lender(&mut self, id: BufferId, stamp: Stamp, action: &'a Action, at: &At) -> Result<(), Fault> {
+        let buffers = &self.program.buffers;
+        let Some(lender) = buffers[id].lender else { return Ok(()) };
+        let [ty, lent] = [lender, id].map(|id| &buffers[id].ty);
+        let Some(own) = self.whom.held(ty, at) else { return Ok(()) };
+        let elements = box_intersection(&own, &lent.layout.reach(&lent.sizes(), at.ranges()));
+        self.access(lender, Access { kind: Use::Read, stamp, action, elements }, Vec::new(), at)
     }
 
     fn moved(

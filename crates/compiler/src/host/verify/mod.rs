@@ -7,6 +7,7 @@
 //! * [`lives`]: the program is walked in the order in which it is [enqueued](super::enqueue), and every
 //!   access of a buffer is compared with those before it.
 //! * [`combined`]: what a part is combined with must be there.
+//! * [`loans`]: what is lent stays as it is while it is, and can be read where it lies.
 //!
 //! **Why devices need not be looked at one by one.** All devices run one text, and at one step they
 //! differ in which pieces they hold and in which instructions they skip.
@@ -33,7 +34,8 @@
 //! **Why peers are safe.** A move starts on a device when those it reads from have reached it, and ends
 //! when all who read from the device are done; devices write to their own target only. So what others
 //! read of a device's source (or of its target, where they pass on what was combined there) they read
-//! inside the device's own move, and the device's own order protects it.
+//! inside the device's own move, and the device's own order protects it. What is lent they read until the device's own
+//! end of the loan, and only what they lend is read later than in the move ([`loans`]).
 //!
 //! **Why nobody waits for ever.** Each instruction waits only for what was enqueued before it: the one
 //! before it on its stream, a recording that stands before its wait (checked), and the same move on
@@ -45,6 +47,7 @@
 mod combined;
 mod elements;
 mod lives;
+mod loans;
 mod occupants;
 mod order;
 mod shape;
@@ -61,6 +64,7 @@ use std::collections::BTreeSet;
 pub fn verify(program: &HostProgram) -> Result<(), Fault> {
     shape::check(program)?;
     travelling::check(program)?;
+    loans::check(program)?;
     walk(program, Whom::All)?;
     walked_alone(program).into_iter().try_for_each(|device| walk(program, Whom::Device(device)))
 }

@@ -65,7 +65,8 @@ fn check_place(program: &HostProgram, id: BufferId, buffer: &Buffer) -> Result<(
 /// A view has no bytes of its own, and is one of a buffer that has.
 fn check_nothing_own(program: &HostProgram, id: BufferId, view: &Buffer, of: BufferId) -> Result<(), Fault> {
     let (ty, name) = (view.ty.clone(), view.name.clone());
-    let plain = Buffer { name, ty, role: Role::Temporary, offset: 0, bytes: 0, slots: 1, view: Some(of) };
+    let (role, view_of) = (Role::Temporary, Some(of));
+    let plain = Buffer { name, ty, role, offset: 0, bytes: 0, slots: 1, view: view_of, lender: None };
     if *view != plain {
         return Err(Fault::new(format!("{id} is a view, but has a role or a place of its own")));
     }

@@ -5,15 +5,19 @@
 //! * [`check_compute`]: operands and result are the projections of the layout of the space.
 //! * [`check_move`]: both ends are the same value, and the kind says what happens.
 //! * [`check_view`]: what devices hold of one is one run of what they hold of the other.
+//! * [`check_loan`]: what devices get in a move are runs of what others hold, and [`check_by_blocks`]: a
+//!   computation can be done run by run.
 //!
 //! The checks share no code with what makes the forms: pieces are compared as sets of indices.
 
 mod compute;
+mod loans;
 mod moves;
 mod projection;
 mod views;
 
 pub(crate) use compute::check_compute;
+pub(crate) use loans::{check_by_blocks, check_loan};
 pub(crate) use moves::{added_axes, axes_of_own_steps, check_move, groups_meet};
 pub(crate) use views::{Through, check_view};
 
