@@ -1,7 +1,7 @@
 //! The memory of all devices of a session: one block a device, shared by the threads that play them.
 //!
 //! Every device writes only to its own block and
-//! reads blocks of others while a move runs; no lock guards the bytes. That this is sound rests on
+//! reads blocks of others while a move runs or a loan lasts; no lock guards the bytes. That this is sound rests on
 //! three things, named in the `SAFETY` reasons below:
 //!
 //! 1. **Bounds.** [`instantiate`](crate::instantiate) checks that every region of every task lies in the
@@ -10,9 +10,12 @@
 //!    no two buffers alive at a time share bytes, and whatever two streams touch is ordered by an event
 //!    unless both only read.
 //! 3. **The rendezvous.** A device reads a peer's buffer only after the peer has published that it
-//!    arrived at the move, and the peer goes on only after the reader has published that it is done
-//!    ([`Progress`](crate::meet::Progress): release and acquire). All that the peer wrote before
-//!    happens before the read; all that it writes after happens after.
+//!    arrived at the move, and the peer changes the buffer only after the reader has published that it is
+//!    done ([`Progress`](crate::meet::Progress): release and acquire). All that the peer wrote before
+//!    happens before the read; all that it writes after happens after. In a move that copies the reader is
+//!    done, and the peer waits for it, at the end of the move. What is lent is read later, by kernels: then
+//!    both are at the end of the loan, the free of what is lent, and no action of the peer up to there
+//!    writes to the buffer that lends or ends its life (rule 2: the text is one for all devices).
 //!
 //! So two threads never touch the same byte at the same time unless both read. References are made only
 //! for the very bytes that a task reads or writes, and only as long as it does.

@@ -210,6 +210,60 @@ fn broken() -> InstantiateError {
 mod tests {
     use super::*;
 
+    use crate::instantiate::{LaneId, Loans, Operand, Streams, Work, instantiate};
+    use shardweave_compiler::compile::{CompileOptions, compile};
+    use shardweave_compiler::file::parse_file;
+    use shardweave_compiler::program::SizeBinder;
+
+    /// What the second of three devices does with gathered rows; of kernels, whose first operand they read.
+    fn tasks(rows: u64, loans: Loans, constants: &[&str]) -> Vec<String> {
+        let text = format!(
+            "mesh line {{ tp = 3 }}\nprogram p {{\ninput x: f32[s={rows}, e=16]\ninput w: f32[h=300, e]\n\
+             y = linear(x, w)\noutput y\n}}\nplacement q for p on line {{\nx: s/tp\nw: h/tp\ny: h/tp\n}}\n"
+        );
+        let (file, found) = parse_file(&text, &[]);
+        assert!(found.is_empty(), "{found}");
+        let (program, placement) = (&file.programs()[0], &file.placements()[0]);
+        let sizes = SizeBinder::new(program).finish().expect("all sizes are in the text");
+        let constants = constants.iter().map(ToString::to_string).collect();
+        let options = CompileOptions { constants, ..CompileOptions::default() };
+        let plan = compile(program, Some(placement), &sizes, &options).expect("it can be planned");
+        let tasks = instantiate(&plan.host, Streams::Merged, loans, None).expect("it can be instantiated");
+        let text = |work: &Work| match work {
+            Work::Kernel(kernel) => match &kernel.operands[0] {
+                Operand::Piece(from, piece) => format!("{from} {}", piece.region.len() / 64),
+                Operand::Number(..) => "a number".into(),
+            },
+            Work::Copy(_) => "copy".into(),
+            Work::Borrow(_) => "borrow".into(),
+            Work::Publish(_) => "tell".into(),
+            Work::Wait(lanes, _) => format!("wait {}", lanes.len()),
+            Work::Exchange(_) => "exchange".into(),
+        };
+        tasks.lanes[LaneId::new(1)].tasks.iter().map(|task| text(&task.work)).collect()
+    }
+
+    #[test]
+    fn blocks_are_read_one_after_another_the_own_one_first() {
+        let copied = ["tell", "wait 2", "copy", "tell", "wait 2", "device1 7"];
+        assert_eq!(tasks(7, Loans::Never, &[]), copied);
+        let lent = ["tell", "wait 2", "borrow", "device1 3", "device2 1", "device0 3", "tell", "wait 2"];
+        assert_eq!(tasks(7, Loans::Always, &[]), lent);
+        // A device that has nothing gives nothing.
+        let one = ["wait 1", "borrow", "device0 1", "tell"];
+        assert_eq!(tasks(1, Loans::Always, &[]), one);
+    }
+
+    #[test]
+    fn loans_pay_where_the_other_operand_stays_packed_or_rows_are_many() {
+        let borrows = |rows, constants: &[&str]| {
+            tasks(rows, Loans::WhereItPays, constants).contains(&"borrow".to_string())
+        };
+        assert!(!borrows(7, &["w"]) && !borrows(300, &[]));
+        let packs = crate::kernels::can_pack();
+        assert_eq!((borrows(300, &["w"]), borrows(3 * 1024, &[])), (packs, packs));
+    }
+
     #[test]
     fn rows_are_counted_among_those_that_are_held() {
         let held = [IndexSet::from_blocks([(2, 5), (8, 9), (12, 20)])];
