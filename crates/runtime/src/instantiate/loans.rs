@@ -27,13 +27,15 @@ use shardweave_compiler::op::{Op, SpaceId};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Rows that a block must have for a product to be done block by block, where its other operand is packed already.
+/// Rows that a block must have for a product to be done block by block, where its other operand stays packed. On two
+/// devices, with k 1024 and n 4096, it then takes 0.56 of what it takes with copies (and an operand that is packed every
+/// time) with 16 rows, 0.87 with 128, 0.96 with 1024: `cargo bench -p shardweave-runtime --bench ratios -- loans`.
 const ROWS_IF_PACKED: usize = 16;
 
-/// The same where the other operand is packed for these blocks alone.
+/// The same where the other operand is packed for these blocks alone: 1.09 with 128 rows, 1.04 with 512, 1.00 with 1024.
 const ROWS_IF_PACKED_ANEW: usize = 1024;
 
-/// Bytes that a block must have for anything else to be done block by block.
+/// Bytes that a block must have for anything else to be done block by block: less is copied before a kernel has begun.
 const BYTES: usize = 16 << 10;
 
 /// Elements of a device's piece that lie in one run with some device.
