@@ -291,7 +291,7 @@ fn unpacked(copy: &Copy, own: usize, next: &mut BTreeMap<usize, usize>) -> Optio
 mod tests {
     use super::*;
     use crate::engine::Place;
-    use crate::instantiate::{Streams, Work, instantiate};
+    use crate::instantiate::{Loans, Streams, Work, instantiate};
     use shardweave_compiler::compile::{CompileOptions, compile};
     use shardweave_compiler::file::parse_file;
     use shardweave_compiler::program::SizeBinder;
@@ -311,8 +311,8 @@ mod tests {
         let plan = plan.expect("it can be planned");
         let of_rank = |rank| {
             let place = Place { rank, hosts: hosts.to_vec() };
-            let mut tasks =
-                instantiate(&plan.host, Streams::Merged, Some(&place)).expect("it can be instantiated");
+            let mut tasks = instantiate(&plan.host, Streams::Merged, Loans::Never, Some(&place))
+                .expect("it can be instantiated");
             let own = tasks.lanes.keys().find(|&lane| tasks.lanes[lane].device.index() == rank);
             let own = std::mem::take(&mut tasks.lanes[own.expect("the rank plays a device")].tasks);
             let messages = own.into_iter().filter_map(|task| match task.work {
