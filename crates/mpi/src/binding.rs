@@ -6,6 +6,7 @@
 
 use shardweave_runtime::engine::EngineError;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -232,7 +233,9 @@ impl Library {
     /// Ends all ranks.
     pub(crate) fn abort(&self, reason: &str) -> ! {
         if !self.aborting.swap(true, Ordering::SeqCst) {
-            eprintln!("shardweave: rank {}: {reason}", self.rank);
+            // In one write, so that it does not mix with what other ranks say. If nobody reads it, that is all.
+            let said = format!("shardweave: rank {}: {reason}\n", self.rank);
+            let _ = std::io::stderr().write_all(said.as_bytes());
             std::thread::sleep(TO_BE_READ);
             let _turn = self.turn_soon();
             // SAFETY: MPI has begun, and the communicator is of all ranks.

@@ -177,7 +177,7 @@ fn run_on_ranks(plan: &Plan, trial: &Trial<'_>, hosts: &[u32]) -> Result<Vec<(St
 }
 
 /// The inputs that a program asks for, by name.
-fn inputs_of(trial: &Trial<'_>) -> Inputs {
+pub(crate) fn inputs_of(trial: &Trial<'_>) -> Inputs {
     let needed = trial.program.needed();
     let given = trial.inputs.iter().filter(|(id, _)| needed[**id]);
     given.fold(Inputs::new(), |inputs, (id, tensor)| {
@@ -273,7 +273,7 @@ fn differences(output: &Tensor, reference: &Tensor) -> String {
 }
 
 /// The name of the first output whose bytes differ.
-fn same_bits(first: &[(String, Tensor)], second: &[(String, Tensor)]) -> Result<(), String> {
+pub(crate) fn same_bits(first: &[(String, Tensor)], second: &[(String, Tensor)]) -> Result<(), String> {
     let mut pairs = first.iter().zip(second);
     match pairs.find(|((_, a), (_, b))| a.bytes() != b.bytes()) {
         None => Ok(()),

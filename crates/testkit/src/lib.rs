@@ -11,6 +11,7 @@
 //! * [`sources`]: the texts of the repository that tests start from, and the plans of the cases.
 //! * [`fuzz`]: any bytes as weave file, compiled form, array file or plan.
 //! * [`forms`]: every form prints and parses back to the same thing.
+//! * [`played`]: many programs on the ranks that an engine joins, compared with threads.
 //! * [`launch`]: ranks of an MPI program, started and ended.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod ranks;
 mod agree;
 pub mod forms;
 pub mod launch;
+pub mod played;
 pub mod sources;
 pub mod fuzz;
 pub mod generate;

@@ -48,10 +48,19 @@ fn main() -> ExitCode {
             Command::OnFile(command) => run(command, &mut ranks),
             Command::Measure(args) => measure(args, &mut ranks),
         },
-        Err(errors) if ranks.is_first() => render::unparsed(&errors),
-        Err(_) => Exit::Usage,
+        Err(errors) => unparsed(&errors, &mut ranks),
     };
     exit.into()
+}
+
+/// Tells what cannot be read of the arguments; other ranks may have others.
+fn unparsed(errors: &[clap::Error], ranks: &mut Ranks) -> Exit {
+    let mistake = Diagnostic::general(Code::Arguments, "the arguments do not parse");
+    match ranks.ended(Some(&mistake.into())) {
+        Ended { speaks: true, .. } => render::unparsed(errors),
+        Ended { .. } if render::is_asked_for(errors) => Exit::Fine,
+        Ended { exit, .. } => exit,
+    }
 }
 
 /// Measures, and tells what went wrong. There is no file.

@@ -1,6 +1,8 @@
 //! Runs the built binary in a directory of its own.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod examples;
+
 use npyz::WriterBuilder;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::Value;

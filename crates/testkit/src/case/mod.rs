@@ -43,10 +43,12 @@ mod concrete;
 pub mod expect;
 pub mod expression;
 pub mod fill;
+mod trials;
 mod run;
 
 pub use concrete::{Given, concrete, planned};
 pub use run::{Meshes, Outcome, run_case_file, run_cases};
+pub use trials::each_trial;
 
 use expect::{Expected, Limit};
 use expression::Variables;

@@ -1,7 +1,8 @@
 //! Runs the cases of a file: for every value of their variables, all sizes and all placements.
 
 use super::expression::{Variables, evaluate};
-use super::fill::{Fill, numbers};
+use super::fill::numbers;
+use super::trials::{bind, evaluated, inputs, is_wanted, read, shape};
 use super::{Case, CaseFile, Claim, Until, What};
 use crate::agree::{Agreed, Disagreement, Trial, agree};
 use shardweave_compiler::compile::{self, Plan, compile};
@@ -15,7 +16,6 @@ use shardweave_compiler::program::{Program, Sizes, ValueId};
 use shardweave_runtime::execute::panic_text;
 use shardweave_runtime::reference::Values;
 use shardweave_runtime::tensor::{ArraySource, Tensor};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -116,8 +116,7 @@ struct Setting<'a> {
 
 impl Setting<'_> {
     fn run(self, sizes: &[(String, String)], outcome: &mut Outcome, head: &str) -> Result<(), String> {
-        let size = |(name, size): &(String, String)| Ok((name.clone(), evaluate(size, self.variables)?));
-        let sizes: Vec<(String, u64)> = sizes.iter().map(size).collect::<Result<_, String>>()?;
+        let sizes = evaluated(sizes, self.variables)?;
         let (file, found) = self.read()?;
         if !self.case.errors.is_empty() {
             outcome.runs += 1;
@@ -127,9 +126,7 @@ impl Setting<'_> {
             return Err(format!("{found}"));
         }
         check_names(self.case, &file)?;
-        let only = &self.case.only;
-        let wanted =
-            |placement: &&Placement| only.is_empty() || only.iter().any(|name| name == placement.name());
+        let wanted = |placement: &&Placement| is_wanted(self.case, placement);
         for placement in file.placements().iter().filter(wanted) {
             let program = file.program(placement.program()).expect("a sound file has its program");
             outcome.runs += 1;
@@ -147,11 +144,7 @@ impl Setting<'_> {
 
     /// The file, and what is wrong with it.
     fn read(self) -> Result<(WeaveFile, Diagnostics), String> {
-        let axis = |(path, size): &(String, String)| {
-            Ok(AxisSize { path: path.clone(), size: evaluate(size, self.variables)? })
-        };
-        let axes: Vec<AxisSize> = self.case.meshes.iter().map(axis).collect::<Result<_, String>>()?;
-        let (file, found) = parse_file(&self.case.text, &axes);
+        let (file, found) = read(self.case, self.variables)?;
         match self.meshes {
             Meshes::AsWritten => Ok((file, found)),
             Meshes::OfOneDevice => {
@@ -187,12 +180,6 @@ fn all_mistakes(file: &WeaveFile, mut found: Diagnostics, sizes: &[(String, u64)
         }
     }
     found
-}
-
-/// Binds the sizes that a program has dims for.
-fn bind(program: &Program, sizes: &[(String, u64)]) -> Result<Sizes, Diagnostics> {
-    let known = sizes.iter().filter(|(name, _)| program.dim(name).is_some());
-    Sizes::bind(program, known.map(|(name, size)| (name.as_str(), *size)))
 }
 
 /// Exactly the mistakes that the case names are found.
@@ -265,26 +252,11 @@ impl Subject<'_> {
                 compile(self.program, Some(self.placement), sizes, &compile::CompileOptions::default());
             return Ok((plan.map_err(|mistakes| mistakes.to_string())?, None));
         }
-        let inputs = self.inputs(sizes)?;
+        let inputs = inputs(self.setting.case, self.program, sizes)?;
         let trial = Trial { program: self.program, placement: Some(self.placement), sizes, inputs: &inputs };
         let Agreed { plan, values } = agree(&trial).map_err(|how: Disagreement| how.to_string())?;
         self.check_outputs(sizes, &values)?;
         Ok((plan, Some(values)))
-    }
-
-    fn shape(&self, value: ValueId, sizes: &Sizes) -> Vec<u64> {
-        self.program.sized_dims(value, sizes).into_iter().map(|(_, size)| size).collect()
-    }
-
-    fn inputs(&self, sizes: &Sizes) -> Result<BTreeMap<ValueId, Tensor>, String> {
-        let needed = self.program.needed();
-        let inputs = self.program.values().iter().filter(|(id, _)| needed[*id] && self.program.is_input(*id));
-        let filled = inputs.map(|(id, value)| {
-            let given = self.setting.case.inputs.iter().find(|(name, _)| *name == value.name);
-            let fill = given.map_or(&Fill::Small, |(_, fill)| fill);
-            Ok((id, fill.tensor(&value.name, value.dtype, &self.shape(id, sizes))?))
-        });
-        filled.collect()
     }
 
     /// All answers agree with the reference, so it is enough that the reference is right.
@@ -292,7 +264,7 @@ impl Subject<'_> {
         for (name, fill) in &self.setting.case.outputs {
             let Some(id) = self.program.value(name) else { continue };
             let found = values.get(id).ok_or_else(|| format!("no output needs {name}"))?;
-            let wanted = fill.tensor(name, found.dtype(), &self.shape(id, sizes))?;
+            let wanted = fill.tensor(name, found.dtype(), &shape(self.program, id, sizes))?;
             let (found, wanted) = (numbers(found), numbers(&wanted));
             let same = |(x, y): (&f64, &f64)| x == y || x.is_nan() && y.is_nan();
             if !found.iter().zip(&wanted).all(same) {
@@ -350,7 +322,7 @@ impl Subject<'_> {
     /// The indices that each device holds of a value.
     fn pieces(&self, plan: &Plan, value: &str) -> Result<Vec<Option<Vec<IndexSet>>>, String> {
         let id = self.value(value)?;
-        let sizes = self.shape(id, &plan.sizes);
+        let sizes = shape(&plan.program, id, &plan.sizes);
         let layout = plan.placed.layout(id);
         let devices = (0..plan.report.devices as usize).map(DeviceId::new);
         Ok(devices.map(|device| layout.piece_of(&sizes, device)).collect())

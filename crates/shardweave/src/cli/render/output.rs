@@ -31,10 +31,9 @@ fn write_all(stream: &mut impl Write, text: &str) -> io::Result<()> {
 
 /// What `clap` says of arguments that are no command: help and version are what was asked for.
 pub fn unparsed(errors: &[clap::Error]) -> Exit {
-    if let [asked] = errors
-        && matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
-    {
-        let _ = result(&asked.render().ansi().to_string()); // a closed stdout is no reason to fail
+    if is_asked_for(errors) {
+        let asked = errors.iter().map(|asked| asked.render().ansi().to_string());
+        let _ = result(&asked.collect::<String>()); // a closed stdout is no reason to fail
         return Exit::Fine;
     }
     // The arguments did not parse, so whether JSON is wanted is read off the words.
@@ -51,6 +50,11 @@ pub fn unparsed(errors: &[clap::Error]) -> Exit {
         });
     }
     Exit::Usage
+}
+
+/// Whether these are no mistakes, but an answer that was asked for: help, or the version.
+pub fn is_asked_for(errors: &[clap::Error]) -> bool {
+    matches!(errors, [asked] if matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion))
 }
 
 fn unparsed_json(error: &clap::Error) -> Value {

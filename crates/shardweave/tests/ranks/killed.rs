@@ -1,0 +1,110 @@
+//! A rank that is killed, at any moment, ends all ranks soon; one that hangs does so when the others have waited long
+//! enough. Then the launcher's status says that it went wrong, nobody is left, and no file under the name of an output
+//! is half written.
+
+use crate::command;
+use crate::support::Bench;
+use crate::support::examples::example;
+use shardweave_testkit::fuzz::Random;
+use shardweave_testkit::launch::{Ended, Running};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const RANKS: usize = 3;
+
+/// So often a rank is killed.
+const KILLS: u64 = 50;
+
+/// After the kill all have ended.
+const SOON: Duration = Duration::from_secs(10);
+
+const WORDS: &str =
+    "run p.weave --placement overlapped --mesh line.tp=3 --size b=2 s=96 e=32 h=96 --random 1 --on mpi";
+
+fn bench() -> Bench {
+    Bench::with(&example("mlp.weave"))
+}
+
+/// Waits until all ranks are there; `false` if they have ended before that was seen.
+fn all_there(running: &mut Running) -> bool {
+    while running.count() < RANKS {
+        if !running.is_there() {
+            return false;
+        }
+        sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+#[test]
+fn a_killed_rank_ends_all() {
+    let seed = std::env::var("SHARDWEAVE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let random = &mut Random::new(seed);
+    let bench = bench();
+    let threads = WORDS.replace("--on mpi", "--on threads --output y2=y.npy");
+    bench.run(&threads).exits(0);
+    let whole = std::fs::read(bench.path("y.npy")).expect("it was written");
+    let (mut killed, mut slowest) = (0, Duration::ZERO);
+    for round in 0..KILLS {
+        let _ = std::fs::remove_file(bench.path("y.npy"));
+        // Every other run goes on until the kill; the others may be about to write, or to end.
+        let repeat = if round % 2 == 0 { "--repeat 100000000" } else { "--repeat 20" };
+        let transport = ["shared", "messages"][random.below(2)];
+        let words = format!("{WORDS} {repeat} --transport {transport} --output y2=y.npy");
+        let mut running = Running::start(command(&bench, RANKS, &words));
+        let rank = random.below(RANKS);
+        let there = all_there(&mut running);
+        sleep(Duration::from_millis(random.below(1200) as u64));
+        let hit = running.kill(rank);
+        let kill = Instant::now();
+        let ended = running.end(Duration::from_secs(60));
+        let took = kill.elapsed();
+        let told = format!("round {round}, seed {seed}, rank {rank}, {words}: {ended:#?}");
+        assert!(took < SOON, "it took {took:?}: {told}");
+        assert_eq!(ended.left, [0; 0], "{told}");
+        let written = std::fs::read(bench.path("y.npy")).ok();
+        assert!(written.as_ref().is_none_or(|bytes| *bytes == whole), "half written: {told}");
+        match ended.status {
+            // It had done all that it had to do.
+            Some(0) => assert!(written.is_some() && repeat == "--repeat 20", "{told}"),
+            Some(_) => {
+                assert!(there && hit, "{told}");
+                names_the_rank(&ended, rank, &told);
+                killed += 1;
+                slowest = slowest.max(took);
+            }
+            None => panic!("{told}"),
+        }
+    }
+    println!("{killed} of {KILLS} were killed while they ran; the slowest end came after {slowest:?}");
+    assert!(killed >= KILLS / 2, "at least those that would run for ever are killed, not {killed}");
+}
+
+#[track_caller]
+fn names_the_rank(ended: &Ended, rank: usize, told: &str) {
+    assert!(ended.errors.contains(&format!("rank {rank}")), "the rank is not named: {told}");
+}
+
+#[test]
+fn a_hung_rank_ends_all_when_the_time_is_over() {
+    let bench = bench();
+    for transport in ["shared", "messages"] {
+        for rank in 0..RANKS {
+            let words =
+                format!("{WORDS} --repeat 100000000 --transport {transport} --timeout 2 --output y2=y.npy");
+            let mut running = Running::start(command(&bench, RANKS, &words));
+            assert!(all_there(&mut running), "they do not end by themselves");
+            sleep(Duration::from_millis(1500));
+            assert!(running.stop(rank), "it is there");
+            let stop = Instant::now();
+            let ended = running.end(Duration::from_secs(60));
+            let took = stop.elapsed();
+            let told = format!("rank {rank}, {words}, {took:?}: {ended:#?}");
+            assert!(took < SOON, "{told}");
+            assert_eq!((ended.status, &ended.left[..]), (Some(3), &[][..]), "{told}");
+            names_the_rank(&ended, rank, &told);
+            assert!(ended.errors.contains("2 s") || ended.errors.contains("in time"), "{told}");
+            assert_eq!(bench.names(), ["p.weave"], "{told}");
+        }
+    }
+}
