@@ -54,8 +54,8 @@ mod engine {
     fn refuse(compiler: &str, why: &str) {
         let why = why.trim().lines().next().unwrap_or("it says nothing");
         println!(
-            "cargo:error=the feature `engine` needs an MPI, and its compiler `{compiler}` does not do: {why}"
+            "cargo::error=the feature `engine` needs an MPI, and its compiler `{compiler}` does not do: {why}"
         );
-        println!("cargo:error={WAY_OUT}");
+        println!("cargo::error={WAY_OUT}");
     }
 }

@@ -33,8 +33,8 @@
 //!   limit (1 GiB) goes in several messages, so no size is too large for MPI's 32-bit counts.
 //! * With an MPI that takes calls from only one thread at a time, calls take turns, and every form goes in messages:
 //!   making a communicator for a collective would block the other threads.
-//! * Whoever waits tests for less than a tenth of a millisecond, then gives way between tests, for longer the more
-//!   bytes there are, and then sleeps between them.
+//! * Whoever waits tests for 50 us, then gives way between tests, and after a millisecond sleeps between them; all of
+//!   it for longer the more bytes there are.
 //! * [`Late`](shardweave_runtime::engine::EngineError::Late) names for messages exactly those that are awaited; for
 //!   a collective those that do not answer when they are asked whether they have come. After it the ranks can only be
 //!   ended: an engine that is dropped then, or by a panic, ends them.
