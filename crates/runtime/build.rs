@@ -26,7 +26,7 @@ fn main() {
     };
     let Some(place) = places.into_iter().find(has) else {
         println!(
-            "cargo:error=the feature `blas` needs OpenBLAS, which is in none of {PLACES:?}: install it \
+            "cargo::error=the feature `blas` needs OpenBLAS, which is in none of {PLACES:?}: install it \
              (Debian: apt-get install libopenblas-dev), or set OPENBLAS_LIB_DIR to the folder of libopenblas.so, \
              or build without the feature"
         );

@@ -14,17 +14,22 @@ use std::collections::BTreeMap;
 /// Takes a phase apart: what devices take by reading each other's memory, and what this rank does in messages.
 pub(super) fn apart(mut phase: Phase, place: &Place, stream: usize) -> (Phase, Option<Messages>) {
     let mut messages = None;
-    for members in islands(&phase) {
-        let one_host = members.iter().all(|&device| place.hosts[device] == place.hosts[members[0]]);
-        if one_host {
-            continue;
-        }
+    for members in islands(&phase).into_iter().filter(|members| !is_on_one_host(members, place)) {
         if members.contains(&place.rank) {
             messages = Some(Island { phase: &phase, members: &members }.messages(place.rank, stream));
         }
         members.iter().for_each(|&device| phase[device] = None);
     }
     (phase, messages)
+}
+
+/// Whether all devices read from devices of their own hosts only.
+pub(super) fn stays_on_hosts(phase: &Phase, place: &Place) -> bool {
+    islands(phase).iter().all(|members| is_on_one_host(members, place))
+}
+
+fn is_on_one_host(members: &[usize], place: &Place) -> bool {
+    members.iter().all(|&device| place.hosts[device] == place.hosts[members[0]])
 }
 
 /// The members of each island, in ascending order.

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The blocks are what the move would have copied, the own ones first; then those of the devices that come next, so
-//! that not all read from one at a time. Where a device's piece is one block of one device, any kernel reads that instead of
+//! that not all read from one at a time. Who does not share memory copies, and reads the same blocks in the copy: so the
+//! kernels, and their results, are the same whoever runs the program. Where a device's piece is one block of one device, any kernel reads that instead of
 //! the piece; where it is several, each makes a run of the result. That blocks do lie so has been proved of all devices
 //! (`host/verify/loans.rs` of the compiler); here it is found out once more for each device and step.
 
@@ -47,6 +48,14 @@ pub(super) struct Block {
     pub region: Range<usize>,
     /// At which byte of the device's own piece the first would be.
     pub at: usize,
+}
+
+impl Block {
+    /// The same elements where they were copied to: in the piece of the device that reads them.
+    pub fn copied(&self, reader: DeviceId, piece: &Range<usize>) -> Block {
+        let start = piece.start + self.at;
+        Block { from: reader, region: start..start + self.region.len(), at: self.at }
+    }
 }
 
 /// Where the elements of a move's target lie, by device number.
@@ -212,13 +221,13 @@ fn broken() -> InstantiateError {
 mod tests {
     use super::*;
 
-    use crate::instantiate::{LaneId, Loans, Operand, Streams, Work, instantiate};
+    use crate::instantiate::{LaneId, Lending, Loans, Operand, Reads, Streams, Work, instantiate};
     use shardweave_compiler::compile::{CompileOptions, compile};
     use shardweave_compiler::file::parse_file;
     use shardweave_compiler::program::SizeBinder;
 
     /// What the second of three devices does with gathered rows; of kernels, whose first operand they read.
-    fn tasks(rows: u64, loans: Loans, constants: &[&str]) -> Vec<String> {
+    fn tasks(rows: u64, (loans, reads): (Loans, Reads), constants: &[&str]) -> Vec<String> {
         let text = format!(
             "mesh line {{ tp = 3 }}\nprogram p {{\ninput x: f32[s={rows}, e=16]\ninput w: f32[h=300, e]\n\
              y = linear(x, w)\noutput y\n}}\nplacement q for p on line {{\nx: s/tp\nw: h/tp\ny: h/tp\n}}\n"
@@ -230,7 +239,8 @@ mod tests {
         let constants = constants.iter().map(ToString::to_string).collect();
         let options = CompileOptions { constants, ..CompileOptions::default() };
         let plan = compile(program, Some(placement), &sizes, &options).expect("it can be planned");
-        let tasks = instantiate(&plan.host, Streams::Merged, loans, None).expect("it can be instantiated");
+        let lending = Lending { loans, reads };
+        let tasks = instantiate(&plan.host, Streams::Merged, lending, None).expect("it can be instantiated");
         let text = |work: &Work| match work {
             Work::Kernel(kernel) => match &kernel.operands[0] {
                 Operand::Piece(from, piece) => format!("{from} {}", piece.region.len() / 64),
@@ -248,18 +258,23 @@ mod tests {
     #[test]
     fn blocks_are_read_one_after_another_the_own_one_first() {
         let copied = ["tell", "wait 2", "copy", "tell", "wait 2", "device1 7"];
-        assert_eq!(tasks(7, Loans::Never, &[]), copied);
+        for reads in [Reads::InPlace, Reads::FromCopies] {
+            assert_eq!(tasks(7, (Loans::Never, reads), &[]), copied);
+        }
         let lent = ["tell", "wait 2", "borrow", "device1 3", "device2 1", "device0 3", "tell", "wait 2"];
-        assert_eq!(tasks(7, Loans::Always, &[]), lent);
+        assert_eq!(tasks(7, (Loans::Always, Reads::InPlace), &[]), lent);
+        // From a copy the same blocks are read in the same order.
+        let blocks = ["tell", "wait 2", "copy", "tell", "wait 2", "device1 3", "device1 1", "device1 3"];
+        assert_eq!(tasks(7, (Loans::Always, Reads::FromCopies), &[]), blocks);
         // A device that has nothing gives nothing.
         let one = ["wait 1", "borrow", "device0 1", "tell"];
-        assert_eq!(tasks(1, Loans::Always, &[]), one);
+        assert_eq!(tasks(1, (Loans::Always, Reads::InPlace), &[]), one);
     }
 
     #[test]
     fn loans_pay_where_the_other_operand_stays_packed_or_rows_are_many() {
         let borrows = |rows, constants: &[&str]| {
-            tasks(rows, Loans::WhereItPays, constants).contains(&"borrow".to_string())
+            tasks(rows, (Loans::WhereItPays, Reads::InPlace), constants).contains(&"borrow".to_string())
         };
         assert!(!borrows(7, &["w"]) && !borrows(300, &[]));
         let packs = crate::kernels::can_pack();

@@ -291,7 +291,7 @@ fn unpacked(copy: &Copy, own: usize, next: &mut BTreeMap<usize, usize>) -> Optio
 mod tests {
     use super::*;
     use crate::engine::Place;
-    use crate::instantiate::{Loans, Streams, Work, instantiate};
+    use crate::instantiate::{Lending, Loans, Reads, Streams, Work, instantiate};
     use shardweave_compiler::compile::{CompileOptions, compile};
     use shardweave_compiler::file::parse_file;
     use shardweave_compiler::program::SizeBinder;
@@ -310,8 +310,9 @@ mod tests {
         let plan = compile(program, Some(placement), &sizes, &CompileOptions::default());
         let plan = plan.expect("it can be planned");
         let of_rank = |rank| {
+            let lending = Lending { loans: Loans::WhereItPays, reads: Reads::InPlace };
             let place = Place { rank, hosts: hosts.to_vec() };
-            let mut tasks = instantiate(&plan.host, Streams::Merged, Loans::Never, Some(&place))
+            let mut tasks = instantiate(&plan.host, Streams::Merged, lending, Some(&place))
                 .expect("it can be instantiated");
             let own = tasks.lanes.keys().find(|&lane| tasks.lanes[lane].device.index() == rank);
             let own = std::mem::take(&mut tasks.lanes[own.expect("the rank plays a device")].tasks);

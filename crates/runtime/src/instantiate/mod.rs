@@ -45,16 +45,33 @@ pub enum Streams {
     Apart,
 }
 
-/// Which loans are made use of: what is lent is not copied, but read in place, on the devices that have it.
+/// What of that which is lent is read block by block. Whether it is then copied before, depends on who runs the
+/// program; the blocks, and so the results, do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Loans {
-    /// None: everything is copied.
+    /// Nothing: everything is copied and read at once.
     Never,
-    /// Those that spare more than they cost.
+    /// That where reading it in place spares more than blocks cost.
     #[default]
     WhereItPays,
-    /// All that there are.
+    /// All of it.
     Always,
+}
+
+/// Where blocks are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reads {
+    /// Where they lie, on the devices that have them, as far as these share memory.
+    InPlace,
+    /// In copies.
+    FromCopies,
+}
+
+/// How what is lent is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lending {
+    pub loans: Loans,
+    pub reads: Reads,
 }
 
 /// Why a program cannot be instantiated.

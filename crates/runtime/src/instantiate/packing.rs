@@ -265,7 +265,7 @@ fn shared_operands(program: &HostProgram) -> BTreeMap<InstrId, Shared> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instantiate::{Loans, Streams, Work, instantiate};
+    use crate::instantiate::{Lending, Loans, Reads, Streams, Work, instantiate};
     use shardweave_compiler::compile::{CompileOptions, compile};
     use shardweave_compiler::file::parse_file;
     use shardweave_compiler::program::SizeBinder;
@@ -282,8 +282,8 @@ mod tests {
         let constants = constants.iter().map(ToString::to_string).collect();
         let options = CompileOptions { constants, ..CompileOptions::default() };
         let plan = compile(program, Some(placement), &sizes, &options).expect("it can be planned");
-        let tasks = instantiate(&plan.host, Streams::Merged, Loans::WhereItPays, None)
-            .expect("it can be instantiated");
+        let lending = Lending { loans: Loans::WhereItPays, reads: Reads::InPlace };
+        let tasks = instantiate(&plan.host, Streams::Merged, lending, None).expect("it can be instantiated");
         let of_first = &tasks.lanes[crate::instantiate::LaneId::new(0)].tasks;
         let products = of_first.iter().filter_map(|task| match &task.work {
             Work::Kernel(kernel) => Some(kernel.packed.as_ref().map(|p| (p.made, p.region.clone()))),

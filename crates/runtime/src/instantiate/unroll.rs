@@ -1,12 +1,12 @@
 //! Walks over the program as it runs and gives each lane its tasks.
 
 use super::buffers::Buffers;
-use super::islands::apart;
+use super::islands::{apart, stays_on_hosts};
 use super::loans::{Block, Readers, blocks};
 use super::moves::{Phase, phases};
 use super::packing::Packing;
 use super::tasks::{Copy, Instr, Lane, LaneId, Messages, Task, Tasks, Turn, TurnId, Work};
-use super::{InstantiateError, InstrId, Loans, Streams, kernels};
+use super::{InstantiateError, InstrId, Lending, Loans, Reads, Streams, kernels};
 use crate::engine::Place;
 use crate::meet::Tick;
 use shardweave_compiler::host::{
@@ -28,10 +28,10 @@ const MOST_TASKS: u64 = 1 << 24;
 pub fn instantiate(
     program: &HostProgram,
     streams: Streams,
-    loans: Loans,
+    lending: Lending,
     place: Option<&Place>,
 ) -> Result<Tasks, InstantiateError> {
-    let mut unroll = Unroll::new(program, streams, loans, place)?;
+    let mut unroll = Unroll::new(program, streams, lending, place)?;
     enqueue(&program.body, Walk::Every, &mut |enqueued| unroll.action(enqueued))?;
     unroll.tasks.packed_arena = unroll.packing.end().max(unroll.tasks.arena);
     unroll.tasks.packed_constants = unroll.packing.constants();
@@ -54,25 +54,33 @@ struct Unroll<'a> {
     /// The computations of the text, shared by all their turns.
     computes: BTreeMap<InstrId, Arc<Compute<BufferId>>>,
     packing: Packing,
-    loans: Loans,
+    lending: Lending,
     readers: Readers<'a>,
     /// What is lent at the moment.
-    lent: BTreeMap<BufferId, Lent>,
+    lent: BTreeMap<BufferId, Loan>,
 }
 
-/// A buffer that is lent.
-struct Lent {
+/// A buffer that is read in blocks.
+struct Loan {
     /// What each device reads of it, by device number.
     blocks: Vec<Vec<Block>>,
-    /// Who waits for whom before what is lent may change.
-    end: Meeting,
+    /// Who waits for whom before what is lent may change; none if it was copied.
+    end: Option<Meeting>,
+}
+
+/// Where blocks of what a move gives lie.
+enum Lent {
+    /// On the devices that have them.
+    Borrowed(Vec<Vec<Block>>),
+    /// On the device that reads them.
+    Copied(Vec<Vec<Block>>),
 }
 
 impl<'a> Unroll<'a> {
     fn new(
         program: &'a HostProgram,
         streams: Streams,
-        loans: Loans,
+        lending: Lending,
         place: Option<&'a Place>,
     ) -> Result<Unroll<'a>, InstantiateError> {
         let used = used_devices(program)?;
@@ -122,7 +130,7 @@ impl<'a> Unroll<'a> {
             tick: 0,
             recorded: Recordings::new(),
             computes: BTreeMap::new(),
-            loans,
+            lending,
             readers: Readers::of(program),
             lent: BTreeMap::new(),
         })
@@ -153,7 +161,7 @@ impl<'a> Unroll<'a> {
                 Ok(())
             }
             Action::Free(id) => {
-                if let Some(Lent { end, .. }) = self.lent.remove(id) {
+                if let Some(Loan { end: Some(end), .. }) = self.lent.remove(id) {
                     self.meet(turn, stream, &end);
                 }
                 Ok(())
@@ -170,9 +178,14 @@ impl<'a> Unroll<'a> {
 
     /// The devices that get tasks: all that hold anything, but where devices are ranks only that of this one.
     fn devices(&self) -> Vec<DeviceId> {
-        let used = self.tasks.used.iter().enumerate().filter(|&(_, &used)| used).map(|(device, _)| device);
-        let here = |&device: &usize| self.place.is_none_or(|place| place.rank == device);
-        used.filter(here).map(DeviceId::new).collect()
+        let here = |device: &DeviceId| self.place.is_none_or(|place| place.rank == device.index());
+        self.used().filter(here).collect()
+    }
+
+    /// All devices that hold anything.
+    fn used(&self) -> impl Iterator<Item = DeviceId> {
+        let used = self.tasks.used.iter().enumerate().filter(|(_, used)| **used);
+        used.map(|(device, _)| DeviceId::new(device))
     }
 
     fn compute(
@@ -203,25 +216,25 @@ impl<'a> Unroll<'a> {
         at: &At,
     ) -> Result<(), InstantiateError> {
         let phases = phases(mv, &self.buffers, self.tasks.used.len(), at)?;
-        let lender = self.program.buffers[mv.target].lender;
-        let lent = match lender == Some(mv.source) && self.loans != Loans::Never {
-            true => Some(blocks(&phases)?),
-            false => None,
-        };
-        let borrowed = match &lent {
-            Some(blocks) => self.loans == Loans::Always || self.gains(mv.target, blocks, at)?,
-            None => false,
-        };
+        let lent = self.lent_blocks(mv, &phases, at)?;
         let (phases, messages): (Vec<Phase>, Vec<Option<Messages>>) = match self.place {
             Some(place) => phases.into_iter().map(|phase| apart(phase, place, stream.index())).unzip(),
             None => (phases, Vec::new()),
         };
         let mut messages = messages.into_iter();
         let mut meetings = meetings(&phases);
-        if let Some(blocks) = lent.filter(|_| borrowed) {
-            let end = meetings.pop().unwrap_or_default();
-            self.lent.insert(mv.target, Lent { blocks, end });
-        }
+        let borrowed = match lent {
+            Some(Lent::Borrowed(blocks)) => {
+                let end = meetings.pop().unwrap_or_default();
+                self.lent.insert(mv.target, Loan { blocks, end: Some(end) });
+                true
+            }
+            Some(Lent::Copied(blocks)) => {
+                self.lent.insert(mv.target, Loan { blocks, end: None });
+                false
+            }
+            None => false,
+        };
         let mut meetings = meetings.into_iter();
         let devices = self.devices();
         for mut phase in phases {
@@ -241,9 +254,39 @@ impl<'a> Unroll<'a> {
         Ok(())
     }
 
+    /// The blocks in which what a move gives is read, if that is how it is read.
+    ///
+    /// Whether it is does not depend on who runs the program, only on whether it pays: so computations are the same
+    /// kernels everywhere, and give the same bits. Where memory is not shared, or shall not be, the blocks lie in the copy.
+    fn lent_blocks(
+        &self,
+        mv: &Move<BufferId>,
+        phases: &[Phase],
+        at: &At,
+    ) -> Result<Option<Lent>, InstantiateError> {
+        if self.program.buffers[mv.target].lender != Some(mv.source) || self.lending.loans == Loans::Never {
+            return Ok(None);
+        }
+        let mut blocks = blocks(phases)?;
+        if self.lending.loans == Loans::WhereItPays && !self.gains(mv.target, &blocks, at)? {
+            return Ok(None);
+        }
+        let shares = |place: &Place| phases.iter().all(|phase| stays_on_hosts(phase, place));
+        if self.lending.reads == Reads::InPlace && self.place.is_none_or(shares) {
+            return Ok(Some(Lent::Borrowed(blocks)));
+        }
+        for (device, blocks) in blocks.iter_mut().enumerate() {
+            let device = DeviceId::new(device);
+            if let Some(held) = self.buffers.held(mv.target, device, at)? {
+                blocks.iter_mut().for_each(|block| *block = block.copied(device, &held.piece.region));
+            }
+        }
+        Ok(Some(Lent::Copied(blocks)))
+    }
+
     /// Whether all devices gain by reading what is lent in these blocks: they meet alike, so they do it alike.
     fn gains(&self, target: BufferId, blocks: &[Vec<Block>], at: &At) -> Result<bool, InstantiateError> {
-        for device in self.devices() {
+        for device in self.used() {
             let Some(held) = self.buffers.held(target, device, at)? else { continue };
             if !self.readers.gain(target, &held, &blocks[device.index()], &self.packing) {
                 return Ok(false);

@@ -3,7 +3,9 @@
 use crate::array::{ArrayType, Gather, Holds};
 use crate::engine::{Place, digest};
 use crate::execute::RunError;
-use crate::instantiate::{Buffers, Held, InstantiateError, Loans, Streams, Tasks, instantiate, share_bytes};
+use crate::instantiate::{
+    Buffers, Held, InstantiateError, Lending, Streams, Tasks, instantiate, share_bytes,
+};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{At, Buffer, BufferId, HostProgram, Role, Verified};
 use shardweave_compiler::id::Id;
@@ -71,11 +73,11 @@ impl LoadedProgram {
     pub fn new(
         host: &Verified,
         streams: Streams,
-        loans: Loans,
+        lending: Lending,
         place: Option<&Place>,
         dtype_of: DTypeOf<'_>,
     ) -> Result<LoadedProgram, RunError> {
-        let tasks = instantiate(host, streams, loans, place).map_err(RunError::from)?;
+        let tasks = instantiate(host, streams, lending, place).map_err(RunError::from)?;
         let buffers = Buffers::new(host)?;
         let written = written_buffers(host);
         let extent = |buffer: BufferId| host.buffers[buffer].extent();

@@ -22,7 +22,7 @@ pub struct SessionOptions {
     pub timeout: Option<Duration>,
     /// Which streams of a device run beside each other; without it, what pays: see [`Session`](super::Session).
     pub streams: Option<Streams>,
-    /// What is read in place on the devices that have it, instead of a copy. Where a link is played, nothing is.
+    /// What of that which is lent is read block by block; in place where devices share memory and no link is played.
     pub loans: Loans,
     /// How many threads can run at the same time.
     pub cores: usize,

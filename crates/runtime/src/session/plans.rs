@@ -2,7 +2,8 @@
 
 use super::SessionOptions;
 use super::loaded::{DTypeOf, LoadedProgram};
-use crate::execute::{Backend, Loans, NotReady, RunError, Streams};
+use crate::execute::{Backend, NotReady, RunError, Streams};
+use crate::instantiate::{Lending, Reads};
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{HostProgram, Verified};
@@ -102,7 +103,7 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
         Some(place) if host.devices > place.ranks() as u64 => {
             Err(RunError::TooFewRanks { devices: host.devices, ranks: place.ranks() })
         }
-        _ => LoadedProgram::new(host, streams(host, options), loans(options), place, dtype_of),
+        _ => LoadedProgram::new(host, streams(host, options), lending(options), place, dtype_of),
     }
 }
 
@@ -120,15 +121,14 @@ fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
     options.streams.unwrap_or(if pays { Streams::Apart } else { Streams::Merged })
 }
 
-/// Where a link is played, what moves has to come over it; ranks copy, whether they share memory or not. In lockstep all is copied, as the program says it, unless
-/// it is asked for otherwise: so both ways are held against each other.
-fn loans(options: &SessionOptions) -> Loans {
-    let copied = options.link.is_some() || options.engine.is_some();
-    match (options.backend, options.loans) {
-        _ if copied => Loans::Never,
-        (Backend::Lockstep, Loans::WhereItPays) => Loans::Never,
-        (_, asked) => asked,
-    }
+/// Where a link is played, what moves has to come over it. In lockstep all is copied, as the program says it: so
+/// copies are held against what is read in place.
+fn lending(options: &SessionOptions) -> Lending {
+    let copies = match options.engine {
+        Some(_) => false,
+        None => options.link.is_some() || options.backend == Backend::Lockstep,
+    };
+    Lending { loans: options.loans, reads: if copies { Reads::FromCopies } else { Reads::InPlace } }
 }
 
 fn dtype_in(program: &Program, name: &str) -> Option<DType> {
