@@ -70,7 +70,7 @@ pub fn agree(trial: &Trial<'_>) -> Result<Agreed, Disagreement> {
     let values = reference::evaluate(program, sizes, inputs)
         .map_err(|error| Disagreement::Differs(format!("the reference fails: {error}")))?;
     for outputs in &all {
-        compare_with_reference(trial, outputs, &values).map_err(Disagreement::Differs)?;
+        compare_with_reference(&plan, trial, outputs, &values).map_err(Disagreement::Differs)?;
     }
     Ok(Agreed { plan, values })
 }
@@ -243,12 +243,13 @@ fn run_placed(
 }
 
 fn compare_with_reference(
+    plan: &Plan,
     trial: &Trial<'_>,
     outputs: &[(String, Tensor)],
     values: &Values,
 ) -> Result<(), String> {
     let program = trial.program;
-    let exactness = exactness(program, trial.inputs);
+    let exactness = exactness(program, trial.inputs, &plan.placed);
     let names: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
     let wanted: Vec<&str> = program.outputs().iter().map(|&id| program.values()[id].name.as_str()).collect();
     if names != wanted {

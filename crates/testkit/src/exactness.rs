@@ -9,6 +9,7 @@
 use shardweave_compiler::id::Table;
 use shardweave_compiler::op::{Map, Op, Reduce, Zip};
 use shardweave_compiler::program::{Program, ValueId};
+use shardweave_compiler::propagate::Placed;
 use shardweave_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -23,15 +24,24 @@ pub enum Exactness {
     Loose,
 }
 
-/// How far each value is determined when the inputs are these.
-pub fn exactness(program: &Program, inputs: &BTreeMap<ValueId, Tensor>) -> Table<ValueId, Exactness> {
+/// How far each value is determined when the inputs are these and values are placed so. Parts of what is rounded once are
+/// each rounded, so their sum is not.
+pub fn exactness(
+    program: &Program,
+    inputs: &BTreeMap<ValueId, Tensor>,
+    placed: &Placed,
+) -> Table<ValueId, Exactness> {
+    let is_in_parts = |id: ValueId| placed.values[id].as_ref().is_some_and(|value| value.layout.is_partial());
     let mut known: Table<ValueId, Exactness> = Table::new();
     for (id, _) in program.values().iter() {
         let of_value = match program.apply(id) {
             None => inputs.get(&id).map_or(Exactness::Whole, of_input),
             Some(apply) => {
                 let operands = apply.values().map(|operand| known[operand]);
-                after(&apply.op, operands.max().unwrap_or(Exactness::Whole))
+                match after(&apply.op, operands.max().unwrap_or(Exactness::Whole)) {
+                    Exactness::Fraction if is_in_parts(id) => Exactness::Loose,
+                    exactness => exactness,
+                }
             }
         };
         known.push(of_value);

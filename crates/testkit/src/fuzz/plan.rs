@@ -212,16 +212,12 @@ impl Subject<'_> {
         inputs: &BTreeMap<ValueId, Tensor>,
         known: impl Iterator<Item = &'v Tensor>,
     ) -> bool {
-        let exact = exactness(self.program, inputs);
+        let exact = exactness(self.program, inputs, &plan.placed);
         let most = known.flat_map(numbers).fold(1.0, |most: f64, x| most.max(x.abs()));
         let narrowest =
             self.program.values().values().map(|value| limit(value.dtype)).fold(f64::INFINITY, f64::min);
         let terms = self.needed().map(|id| elements(self.program, id, self.sizes)).max();
-        let once = |(id, one): (ValueId, &Exactness)| match one {
-            Exactness::Whole => true,
-            Exactness::Fraction => !plan.placed.layout(id).is_partial(),
-            Exactness::Loose => false,
-        };
+        let once = |(_, one): (ValueId, &Exactness)| *one != Exactness::Loose;
         let needed = self.program.needed();
         exact.iter().filter(|(id, _)| needed[*id]).all(once)
             && most * most * terms.unwrap_or(1) as f64 <= narrowest
