@@ -4,11 +4,15 @@
 //!              Walk (one lane)             Rendezvous
 //!  threads     runs through                publish: tell; meet: wait, parked if it takes long
 //!  lockstep    as far as it can, in turn   publish: note; meet: look
+//!  ranks       runs through                publish: tell in shared memory; meet: look, asleep if it takes long;
+//!                                          exchange: messages between hosts
 //! ```
 //!
 //! **The contract of every executor.** A lane does its tasks in order. It passes a wait when all the
 //! named lanes have published the tick, whatever else happens. A lane that fails stops, and tells; one
-//! that waits for a lane that has stopped stops too, for it cannot go on. So which lanes come how far
+//! that waits for a lane that has stopped stops too, for it cannot go on. Where lanes are in other processes, who
+//! cannot be told in between, a lane that fails goes on with all that others wait for instead
+//! ([`AfterFailure::GoOn`]), and only computes no more. So which lanes come how far
 //! follows from the program alone, and every executor reports the same first failure: the earliest in
 //! program order, of the lowest device. Everybody comes to an end: a lane finishes, fails, or stops.
 
@@ -82,7 +86,9 @@ pub(crate) enum AfterFailure {
     /// It stops; whoever waits for it hears of it.
     Stop,
     /// It does all that others wait for, with bytes that are worth nothing, and tells at its end: others are in other
-    /// processes, whose messages cannot be called back.
+    /// processes, whose messages cannot be called back. What it can fail at is the start of a task (a probe), which is
+    /// done all the same, and what works on bytes alone, which is left; a panic in between of what others wait for ends
+    /// all ranks.
     GoOn,
 }
 
@@ -97,6 +103,11 @@ pub(crate) trait Rendezvous {
     /// Exchanges bytes with other ranks.
     fn exchange(&self, _: Exchange<'_, '_>) {
         unreachable!("devices in one process share their memory");
+    }
+
+    /// Ends all ranks: what others wait for will never be done.
+    fn end_all(&self, reason: &str) -> ! {
+        unreachable!("a lane in one process stops: {reason}");
     }
 }
 
@@ -152,6 +163,10 @@ impl<'a> Walk<'a> {
             match (outcome, self.job.after_failure) {
                 (Outcome::Waits(turn, lanes), _) => return Outcome::Waits(turn, lanes), // to be continued
                 (Outcome::Failed(turn, how), AfterFailure::GoOn) => {
+                    if others_wait_for(&self.lane.tasks[self.at].work) {
+                        let turn = self.job.tasks.turn_text(turn);
+                        rendezvous.end_all(&format!("{} failed at {turn}: {how:?}", self.lane.device));
+                    }
                     self.failed.get_or_insert((turn, how));
                     self.at += 1;
                 }
@@ -167,8 +182,13 @@ impl<'a> Walk<'a> {
     fn tasks(&mut self, rendezvous: &impl Rendezvous) -> Outcome {
         while let Some(task) = self.lane.tasks.get(self.at) {
             let start = self.now();
-            if let Err(reason) = self.asked(task) {
-                return self.failed(How::Refused(reason));
+            if let Err(how) = self.asked(task) {
+                match self.job.after_failure {
+                    AfterFailure::Stop => return self.failed(how),
+                    AfterFailure::GoOn => {
+                        self.failed.get_or_insert((task.turn, how));
+                    }
+                }
             }
             let stream = self.job.tasks.stream(task.turn);
             let mut played = Played::Nothing;
@@ -221,12 +241,17 @@ impl<'a> Walk<'a> {
         self.log.as_ref().and_then(Log::now)
     }
 
-    fn asked(&mut self, task: &Task) -> Result<(), String> {
+    fn asked(&mut self, task: &Task) -> Result<(), How> {
         match &self.job.probe {
             Some(probe) if self.told == self.at => {
                 self.told += 1;
                 let instr = self.job.tasks.turns[task.turn].instr;
-                probe.before(self.lane.device, instr, Doing::of(&task.work))
+                // A probe is foreign code.
+                let ask = || probe.before(self.lane.device, instr, Doing::of(&task.work));
+                match catch_unwind(AssertUnwindSafe(ask)) {
+                    Ok(asked) => asked.map_err(How::Refused),
+                    Err(payload) => Err(How::Panic(panic_text(&*payload))),
+                }
             }
             _ => Ok(()),
         }
@@ -243,6 +268,14 @@ impl<'a> Walk<'a> {
 
     fn failed(&self, how: How) -> Outcome {
         Outcome::Failed(self.lane.tasks[self.at].turn, how)
+    }
+}
+
+/// Whether others cannot go on without it.
+fn others_wait_for(work: &Work) -> bool {
+    match work {
+        Work::Kernel(_) | Work::Copy(_) | Work::Borrow(_) => false,
+        Work::Exchange(_) | Work::Publish(_) | Work::Wait(..) => true,
     }
 }
 

@@ -35,8 +35,9 @@ pub(crate) fn agree(engine: &dyn Engine, own: Result<u64, RunError>) -> Result<(
 const FINE: u8 = 0;
 const FAILED: u8 = 1;
 
-/// What the engine gave; if ranks did not come in time, there is nothing left to do together, so it ends all.
-pub(super) fn or_end<T>(
+/// What the engine gave; if ranks did not come in time, there is nothing left to do together, so it ends all. The one
+/// way from an engine's error to that of a run, so that nobody goes on after [`EngineError::Late`].
+pub(crate) fn or_end<T>(
     engine: &dyn Engine,
     given: Result<T, EngineError>,
     place: &str,
@@ -44,13 +45,7 @@ pub(super) fn or_end<T>(
     match given {
         Ok(given) => Ok(given),
         Err(late @ EngineError::Late(_)) => engine.abort(&format!("{late}, awaited {place}")),
-        Err(error) => Err(error.into()),
-    }
-}
-
-impl From<EngineError> for RunError {
-    fn from(error: EngineError) -> RunError {
-        RunError::Engine(error.to_string())
+        Err(error) => Err(RunError::Engine(error.to_string())),
     }
 }
 

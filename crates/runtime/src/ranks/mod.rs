@@ -8,8 +8,8 @@
 //!
 //! **What a failure does.** A lane that fails goes on with all that others wait for (its bytes are worth nothing, and
 //! nobody will take them), so nobody hangs and nothing has to be called back; at the end all ranks agree which failure
-//! was the first, and report the same one as every executor does. What cannot be ended so, an engine that fails or a
-//! rank that does not come in time, ends all ranks.
+//! was the first, and report the same one as every executor does. What cannot be ended so, an engine that fails, a
+//! rank that does not come in time, or a fault of ours in the middle of what others wait for, ends all ranks.
 
 mod agree;
 mod board;
@@ -22,7 +22,7 @@ use crate::kernels::Scratch;
 use crate::meet::{Cores, Met, Tick, lock};
 use crate::threads::urgency::{self, Urgency};
 use crate::threads::{Crew, Round};
-pub(crate) use agree::agree;
+pub(crate) use agree::{agree, or_end};
 use board::{LaneOf, Looks, MOST_LANES, Ticks};
 pub(crate) use recorded::together;
 use shardweave_compiler::id::{Id, Table};
@@ -76,7 +76,7 @@ impl Ranks {
         if self.players.is_none() {
             self.players = Some(Arc::new(Players {
                 engine: self.engine.clone(),
-                ticks: Ticks::new(&*self.engine)?,
+                ticks: or_end(&*self.engine, Ticks::new(&*self.engine), "where ranks join")?,
                 timeout: self.timeout,
                 scratch: (0..MOST_LANES).map(|_| Mutex::default()).collect(),
                 run: Mutex::default(),
@@ -133,12 +133,13 @@ impl Ranks {
         let own = failed.into_iter().min_by_key(|(turn, _)| *turn);
         let number =
             own.as_ref().map_or(u64::MAX, |(turn, _)| turn.index() as u64 * ranks as u64 + rank as u64);
-        let first = agree::or_end(engine, engine.least(number), "at the end of a run")?;
+        let first = or_end(engine, engine.least(number), "at the end of a run")?;
         if first == u64::MAX {
             return Ok(());
         }
         let (turn, device) = (TurnId::new((first / ranks as u64) as usize), (first % ranks as u64) as usize);
-        let told = engine.tell_all(&own.map_or(Vec::new(), |(_, how)| agree::how_to_bytes(&how)))?;
+        let word = own.map_or(Vec::new(), |(_, how)| agree::how_to_bytes(&how));
+        let told = or_end(engine, engine.tell_all(&word), "at the end of a run that failed")?;
         let how = agree::how_from_bytes(&told[device]);
         let value = job.tasks.instrs[job.tasks.turns[turn].instr].value.clone();
         Err(RunError::Device(Failure {
@@ -214,11 +215,15 @@ impl Rendezvous for Board<'_> {
         Met::Reached
     }
 
+    fn end_all(&self, reason: &str) -> ! {
+        self.players.engine.abort(reason)
+    }
+
     fn exchange(&self, exchange: Exchange<'_, '_>) {
         match self.players.engine.exchange(exchange) {
             Ok(()) => {}
             Err(EngineError::Late(ranks)) => self.late(&ranks, "an exchange of messages"),
-            Err(EngineError::Refused(why)) => self.players.engine.abort(&why),
+            Err(error) => self.end_all(&error.to_string()),
         }
     }
 }

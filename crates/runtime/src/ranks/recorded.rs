@@ -1,5 +1,6 @@
 //! What all ranks recorded comes together on rank 0.
 
+use super::or_end;
 use crate::engine::Engine;
 use crate::execute::{Doing, Event, Recording, RunError, Taken};
 use serde::{Deserialize, Serialize};
@@ -34,8 +35,10 @@ const DOINGS: [Doing; 5] = [Doing::Compute, Doing::Copy, Doing::Link, Doing::Tel
 
 /// What all ranks recorded on rank 0, its own on the others. Times count from where each rank started.
 pub(crate) fn together(engine: &dyn Engine, own: Recording) -> Result<Recording, RunError> {
-    let sent = serde_json::to_vec(&sent(&own)).map_err(|error| RunError::Engine(error.to_string()))?;
-    let Some(all) = engine.gather(&sent)? else { return Ok(own) };
+    // What cannot be sent is missed on rank 0, after all have given theirs.
+    let sent = serde_json::to_vec(&sent(&own)).unwrap_or_default();
+    let gathered = or_end(engine, engine.gather(&sent), "where what was recorded comes together")?;
+    let Some(all) = gathered else { return Ok(own) };
     let mut together = own;
     for bytes in all.iter().skip(1) {
         let other: Sent =

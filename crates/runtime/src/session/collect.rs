@@ -5,6 +5,7 @@ use crate::arena::Arenas;
 use crate::array::Array;
 use crate::engine::Engine;
 use crate::execute::RunError;
+use crate::ranks::or_end;
 use crate::tensor::Tensor;
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Id;
@@ -36,7 +37,8 @@ pub(crate) fn at_rank_0(
     for drain in program.outputs.iter().filter(|drain| drain.gather.takes_of(DeviceId::new(rank))) {
         own.extend_from_slice(drain.piece(arenas, DeviceId::new(rank)));
     }
-    let Some(told) = engine.gather(&own)? else { return Ok(Vec::new()) };
+    let told = or_end(engine, engine.gather(&own), "where outputs come together")?;
+    let Some(told) = told else { return Ok(Vec::new()) };
     // Where the pieces of each output start among the bytes of each rank.
     let mut start = vec![0; told.len()];
     let mut pieces: BTreeMap<(&str, DeviceId), &[u8]> = BTreeMap::new();

@@ -6,6 +6,7 @@ use crate::execute::{AfterFailure, Backend, Job, RunError};
 use crate::lockstep;
 use crate::ranks::{self, Ranks};
 use crate::threads::{Round, Threads};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What runs a session's programs.
@@ -62,9 +63,24 @@ impl Executor {
     /// Whether something is so on any rank.
     pub fn any(&self, own: bool) -> Result<bool, RunError> {
         match self.engine() {
-            Some(engine) => Ok(engine.least(u64::from(!own))? == 0),
+            Some(engine) => {
+                let least = engine.least(u64::from(!own));
+                Ok(ranks::or_end(engine, least, "where ranks ask each other")? == 0)
+            }
             None => Ok(own),
         }
+    }
+
+    /// All numbers that some rank has.
+    pub fn union(&self, own: BTreeSet<usize>) -> Result<BTreeSet<usize>, RunError> {
+        let Some(engine) = self.engine() else { return Ok(own) };
+        let word: Vec<u8> = own.iter().flat_map(|&number| (number as u64).to_le_bytes()).collect();
+        let told = ranks::or_end(engine, engine.tell_all(&word), "where ranks tell what they were to read")?;
+        let numbers = |word: &Vec<u8>| {
+            let (numbers, _) = word.as_chunks();
+            numbers.iter().map(|&number| u64::from_le_bytes(number) as usize).collect::<Vec<_>>()
+        };
+        Ok(told.iter().flat_map(numbers).collect())
     }
 
     /// Calls `round` once for each of so many lanes.

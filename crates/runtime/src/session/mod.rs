@@ -48,6 +48,7 @@ use shardweave_compiler::id::Id;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::placement::Placement;
 use shardweave_compiler::program::{Program, Sizes};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -307,18 +308,21 @@ impl Session {
         let job = self.job.as_ref().expect("it was put there just now");
         let ran = self.executor.execute(job);
         let recording = job.recorder.finish(&program.tasks);
-        self.recording = match self.executor.engine() {
-            Some(engine) if self.options.record != Record::Nothing => ranks::together(engine, recording)?,
-            _ => recording,
+        let together = match self.executor.engine() {
+            Some(engine) if self.options.record != Record::Nothing => ranks::together(engine, recording),
+            _ => Ok(recording),
         };
+        let recorded = together.map(|recording| self.recording = recording);
+        // Whatever else went wrong: what the run overwrote is not there any more.
         for (feed, bound) in program.inputs.iter().zip(&mut in_use.bound) {
             if feed.after == AfterRun::Overwritten {
                 *bound = None;
             }
         }
         ran?;
+        // The results are there on all ranks, also where rank 0 alone cannot read what was recorded.
         in_use.results = Results::There;
-        Ok(())
+        recorded
     }
 
     /// The outputs of the last run as whole arrays, in the order of the program. Where devices are ranks, rank 0
@@ -385,20 +389,43 @@ impl Session {
         self.in_use.as_ref().is_some_and(|in_use| in_use.loaded.program.inputs.iter().all(fits))
     }
 
-    /// Every device reads its pieces.
+    /// Every device reads its pieces. *Invariant: on all ranks the same inputs are bound*, so all of them run, or none.
     fn read(&mut self, bindings: Result<Vec<Binding>, RunError>) -> Result<(), RunError> {
-        let read = bindings.and_then(|bindings| self.read_here(bindings));
-        self.executor.agree(read.map(|()| 0))
+        let (bindings, mistaken) = match bindings {
+            Ok(bindings) => (Arc::new(bindings), None),
+            Err(error) => (Arc::default(), Some(error)),
+        };
+        let read = mistaken.map_or_else(|| self.read_here(&bindings), Err);
+        let agreed = self.executor.agree(read.map(|()| 0));
+        let to_read = bindings.iter().map(|(index, _)| *index).collect();
+        let unbound = match &agreed {
+            Ok(()) => Ok(BTreeSet::new()),
+            Err(_) => self.executor.union(to_read),
+        };
+        let in_use = self.in_use.as_mut().ok_or(RunError::NotReady(NotReady::Inputs))?;
+        if agreed.is_ok() {
+            for (index, source) in bindings.iter() {
+                in_use.bound[*index] = Some(source.clone());
+            }
+        } else if self.executor.engine().is_some() {
+            in_use.results = Results::None;
+            match unbound {
+                Ok(unbound) => unbound.iter().for_each(|&index| in_use.bound[index] = None),
+                // Who does not know what others have bound has nothing.
+                Err(_) => in_use.bound.fill(None),
+            }
+        }
+        agreed
     }
 
-    /// Every device of this process reads its pieces.
-    fn read_here(&mut self, bindings: Vec<Binding>) -> Result<(), RunError> {
+    /// Every device of this process reads its pieces; they are not bound yet.
+    fn read_here(&mut self, bindings: &Arc<Vec<Binding>>) -> Result<(), RunError> {
         let in_use = self.in_use.as_mut().ok_or(RunError::NotReady(NotReady::Inputs))?;
         in_use.results = Results::None;
         if bindings.is_empty() {
             return Ok(());
         }
-        for (index, _) in &bindings {
+        for (index, _) in bindings.iter() {
             in_use.bound[*index] = None;
         }
         let inputs = &in_use.loaded.program.inputs;
@@ -406,7 +433,6 @@ impl Session {
             in_use.packed = Arc::new(PackedConstants::none(in_use.loaded.program.tasks.packed_constants));
         }
         let loaded = &in_use.loaded;
-        let bindings = Arc::new(bindings);
         let errors: Arc<Mutex<Vec<(DeviceId, WrongInput)>>> = Arc::default();
         let plays: Vec<bool> =
             (0..loaded.program.tasks.used.len()).map(|device| self.executor.plays(device)).collect();
@@ -432,13 +458,7 @@ impl Session {
                 wrong.push(input);
             }
         }
-        if !wrong.is_empty() {
-            return Err(RunError::Inputs(wrong));
-        }
-        for (index, source) in bindings.iter() {
-            in_use.bound[*index] = Some(source.clone());
-        }
-        Ok(())
+        if wrong.is_empty() { Ok(()) } else { Err(RunError::Inputs(wrong)) }
     }
 }
 

@@ -7,6 +7,7 @@ use super::{BoundPlan, Results, Session, fits};
 use crate::arena::{Arenas, Kept};
 use crate::execute::{PackedConstants, RunError};
 use crate::memory;
+use crate::ranks::or_end;
 use std::sync::Arc;
 
 impl Session {
@@ -54,7 +55,8 @@ impl Session {
             Executor::Ranks(ranks) => {
                 let used = program.tasks.used.get(ranks.engine().place().rank) == Some(&true);
                 Arenas::shared(kept, program.kept, bytes, |bytes| {
-                    ranks.engine().share(if used { bytes } else { 0 })
+                    let engine = ranks.engine();
+                    or_end(engine, engine.share(if used { bytes } else { 0 }), "where arenas are made")
                 })?
             }
             Executor::Threads(_) | Executor::Lockstep => {
