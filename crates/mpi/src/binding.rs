@@ -8,7 +8,7 @@ use shardweave_runtime::engine::EngineError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 unsafe extern "C" {
@@ -30,7 +30,9 @@ unsafe extern "C" {
     fn sw_note(comm: u64, to: c_int, tag: c_int) -> c_int;
     fn sw_take_note(comm: u64, there: *mut c_int, from: *mut c_int, tag: *mut c_int) -> c_int;
     fn sw_room() -> u64;
+    fn sw_cores(mask: *mut u64);
     fn sw_share(comm: u64, bytes: u64, made: *mut u64) -> c_int;
+    fn sw_open(window: u64) -> c_int;
     fn sw_part(window: u64, rank: c_int, start: *mut *mut c_void, bytes: *mut u64) -> c_int;
     fn sw_unshare(window: u64) -> c_int;
 
@@ -140,8 +142,8 @@ pub(crate) struct Library {
     rank: usize,
     /// Whether the ranks are being ended.
     aborting: AtomicBool,
-    /// Whether something stays under way for ever.
-    broken: AtomicBool,
+    /// Why something stays under way for ever.
+    broken: OnceLock<String>,
 }
 
 /// Whether an MPI function did its work.
@@ -215,7 +217,7 @@ impl Library {
             1 => Some(Mutex::new(())),
             _ => None,
         };
-        let (aborting, broken) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (aborting, broken) = (AtomicBool::new(false), OnceLock::new());
         let mut library = Library { turns, ours, base, rank: 0, aborting, broken };
         library.rank = library.rank_of(base)?.0;
         Ok(library)
@@ -262,12 +264,13 @@ impl Library {
     }
 
     /// Something stays under way for ever: ranks can only be ended.
-    pub(crate) fn has_broken(&self) {
-        self.broken.store(true, Ordering::SeqCst);
+    pub(crate) fn has_broken(&self, reason: &EngineError) {
+        self.broken.get_or_init(|| reason.to_string());
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::SeqCst)
+    /// Why ranks can only be ended, if so.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
     }
 
     /// Whether calls may come from several threads at the same time.
@@ -371,6 +374,12 @@ impl Library {
         Ok(Window(made))
     }
 
+    /// Makes loads and stores of memory allowed, before any.
+    pub(crate) fn open(&self, window: Window) -> Result<(), EngineError> {
+        // SAFETY: a window that has not been freed.
+        self.call(|| unsafe { sw_open(window.0) })
+    }
+
     /// Where the bytes of a rank of the host start, and how many there are.
     pub(crate) fn part(&self, window: Window, rank: usize) -> Result<(*mut u8, usize), EngineError> {
         let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
@@ -384,6 +393,14 @@ impl Library {
         // SAFETY: as the caller promises.
         self.call(|| unsafe { sw_unshare(window.0) })
     }
+}
+
+/// A bit for each core that this process may use; none where the system does not say it.
+pub(crate) fn core_bits() -> [u64; 16] {
+    let mut bits = [0; 16];
+    // SAFETY: it asks the system only, and has as many numbers to write to as it takes.
+    unsafe { sw_cores(bits.as_mut_ptr()) };
+    bits
 }
 
 /// Whether calls of MPI are allowed.

@@ -48,7 +48,7 @@ impl Groups {
             return Ok(group.clone());
         }
         // One thread a stream comes here, so nobody makes the same one.
-        way.meet(tag, exchange.members, &Pause::new(0, timeout))?;
+        way.meet(tag, exchange.members, Pause::new(0, timeout))?;
         let turn = self.turn_of_all(exchange.members, tag, way, timeout)?;
         let comm = way.library.group(setup, exchange.members, tag)?;
         drop(turn);
@@ -68,14 +68,14 @@ impl Groups {
         let own = members.partition_point(|&member| member < way.rank);
         let last = members.len() - 1;
         if own > 0 {
-            way.hear(tag, members[own - 1], &Pause::new(0, timeout))?;
+            way.hear(tag, members[own - 1], Pause::new(0, timeout))?;
         }
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if own < last {
-            way.say(tag, &members[own + 1..=own + 1], &Pause::new(0, timeout))?;
-            way.hear(tag, members[last], &Pause::new(0, timeout))?;
+            way.say(tag, &members[own + 1..=own + 1], Pause::new(0, timeout))?;
+            way.hear(tag, members[last], Pause::new(0, timeout))?;
         } else {
-            way.say(tag, &members[..last], &Pause::new(0, timeout))?;
+            way.say(tag, &members[..last], Pause::new(0, timeout))?;
         }
         Ok(turn)
     }
@@ -98,7 +98,7 @@ impl Groups {
         let group = self.of(&exchange, tag, way, setup, timeout)?;
         let pause = Pause::new(exchange.most, timeout);
         match exchange.form {
-            Form::Messages => way.exchange(tag, exchange.form, exchange.sends, exchange.receives, &pause),
+            Form::Messages => way.exchange(tag, exchange.form, exchange.sends, exchange.receives, pause),
             Form::Broadcast { root } => broadcast(&group, way.library, pause, root, exchange),
             Form::AllGather => all_gather(&group, way.library, pause, exchange),
             Form::AllToAll => all_to_all(&group, way.library, pause, exchange),

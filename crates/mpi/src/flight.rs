@@ -25,6 +25,8 @@ pub(crate) struct Flight<'a> {
     /// All before this one have ended.
     ended: usize,
     given_up: bool,
+    /// The first error: what is under way then is nobody's any more.
+    failed: Option<EngineError>,
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
@@ -59,6 +61,7 @@ impl<'a> Flight<'a> {
             peers: SmallVec::new(),
             ended: 0,
             given_up: false,
+            failed: None,
             borrowed: PhantomData,
         }
     }
@@ -75,7 +78,7 @@ impl<'a> Flight<'a> {
         let requests = self.requests.as_mut_ptr();
         if let Err(error) = self.library.call(|| function(requests, at as c_int)) {
             self.requests.pop();
-            return Err(error);
+            return Err(self.noted(error));
         }
         self.wanted.push(wanted);
         self.peers.push(peer);
@@ -182,8 +185,18 @@ impl<'a> Flight<'a> {
         })
     }
 
+    /// An error, which is the reason for what becomes of this flight.
+    fn noted(&mut self, error: EngineError) -> EngineError {
+        self.failed.get_or_insert_with(|| error.clone());
+        error
+    }
+
     /// Whether all has ended.
     pub(crate) fn test(&mut self) -> Result<bool, EngineError> {
+        self.test_all().map_err(|error| self.noted(error))
+    }
+
+    fn test_all(&mut self) -> Result<bool, EngineError> {
         /// `SW_FEW` of `shim.c`.
         const FEW: usize = 64;
         while self.ended < self.requests.len() {
@@ -210,7 +223,7 @@ impl<'a> Flight<'a> {
         Ok(true)
     }
 
-    /// With whom something is still under way, in ascending order.
+    /// With whom each of the requests is that are still under way, in ascending order.
     pub(crate) fn awaited(&mut self) -> Result<Vec<usize>, EngineError> {
         let mut peers = Vec::new();
         for at in self.ended..self.requests.len() {
@@ -222,14 +235,13 @@ impl<'a> Flight<'a> {
             }
         }
         peers.sort_unstable();
-        peers.dedup();
         Ok(peers)
     }
 
     /// Leaves all as it is: the ranks are about to be ended.
-    pub(crate) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self, late: &EngineError) {
         self.given_up = true;
-        self.library.has_broken();
+        self.library.has_broken(late);
     }
 }
 
@@ -239,7 +251,11 @@ impl Drop for Flight<'_> {
             return;
         }
         if !self.given_up {
-            self.library.abort("messages are under way that nobody waits for");
+            let under_way = "messages are under way that nobody waits for";
+            match &self.failed {
+                Some(error) => self.library.abort(&format!("{error}; {under_way}")),
+                None => self.library.abort(under_way),
+            }
         }
     }
 }

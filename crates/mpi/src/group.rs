@@ -71,8 +71,9 @@ impl Group {
                 Then::GiveUp => {
                     let late = self.late(library, number)?;
                     if !late.is_empty() {
-                        flight.give_up();
-                        return Err(EngineError::Late(late));
+                        let late = EngineError::Late(late);
+                        flight.give_up(&late);
+                        return Err(late);
                     }
                     pause.begin_again();
                 }
@@ -104,12 +105,24 @@ impl Group {
         own: u64,
         timeout: Option<Duration>,
     ) -> Result<Vec<u64>, EngineError> {
+        Ok(self.tell_some(library, [own], timeout)?.into_iter().map(|[number]| number).collect())
+    }
+
+    /// Some numbers of each member.
+    pub(crate) fn tell_some<const N: usize>(
+        &self,
+        library: &Library,
+        own: [u64; N],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<[u64; N]>, EngineError> {
         let mut runs = Runs::new();
-        (0..self.members.len()).for_each(|member| runs.push(8 * member, 8));
-        let (own, mut all) = (own.to_le_bytes(), vec![0; 8 * self.members.len()]);
+        (0..self.members.len()).for_each(|member| runs.push(8 * N * member, 8 * N));
+        let own: Vec<u8> = own.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut all = vec![0; 8 * N * self.members.len()];
         let (comm, pause) = (self.comm, Pause::new(0, timeout));
         self.run(library, pause, |flight| flight.all_gather(comm, &own, &mut all, &runs))?;
-        Ok(all.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect())
+        let numbers: Vec<u64> = all.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
+        Ok(numbers.as_chunks().0.to_vec())
     }
 
     /// Takes all notes: answers questions, and returns who answered one of this rank.

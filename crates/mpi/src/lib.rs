@@ -38,7 +38,7 @@
 //! * [`Late`](shardweave_runtime::engine::EngineError::Late) names for messages exactly those that are awaited; for
 //!   a collective those that do not answer when they are asked whether they have come. After it the ranks can only be
 //!   ended: an engine that is dropped then, or by a panic, ends them.
-//! * Memory that processes share is given back when the next is shared, or at the end: that takes all ranks of a host,
+//! * Memory that processes share is given back when the next is shared, when that is asked for, or at the end: that takes all ranks of a host,
 //!   which drop it at different times.
 //! * An engine that made MPI itself ends it when it and all shared memory have been dropped.
 //!
@@ -53,6 +53,7 @@ mod group;
 mod messages;
 mod collectives;
 mod windows;
+mod cores;
 mod world;
 mod mpi;
 

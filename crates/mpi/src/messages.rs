@@ -28,7 +28,7 @@ impl Way<'_> {
         form: Form,
         sends: &[(usize, &[u8])],
         receives: &mut [(usize, &mut [u8])],
-        pause: &Pause,
+        mut pause: Pause,
     ) -> Result<(), EngineError> {
         // Who sends the same to all need not name itself.
         let kept = sends.iter().find(|(to, _)| *to == self.rank || form == Form::AllGather);
@@ -57,12 +57,25 @@ impl Way<'_> {
         if let Some(own) = own {
             own.copy_from_slice(kept);
         }
+        // How many requests were under way when it was last looked. What had not to be waited for is not among them.
+        let mut under_way = None;
         while !flight.test()? {
-            if pause.once() == Then::GiveUp {
-                let awaited = flight.awaited()?;
-                if !awaited.is_empty() {
-                    flight.give_up();
-                    return Err(EngineError::Late(awaited));
+            match pause.once() {
+                Then::Test => {}
+                Then::TestAfterSleep if under_way.is_some() => {}
+                Then::TestAfterSleep => under_way = Some(flight.awaited()?.len()),
+                Then::GiveUp => {
+                    let mut awaited = flight.awaited()?;
+                    // Some of it has come, or gone: the others are at it.
+                    if awaited.is_empty() || under_way.is_some_and(|before| awaited.len() < before) {
+                        under_way = Some(awaited.len());
+                        pause.begin_again();
+                        continue;
+                    }
+                    awaited.dedup();
+                    let late = EngineError::Late(awaited);
+                    flight.give_up(&late);
+                    return Err(late);
                 }
             }
         }
@@ -70,7 +83,7 @@ impl Way<'_> {
     }
 
     /// Each of some ranks tells each other that it is there.
-    pub(crate) fn meet(&self, tag: i32, members: &[usize], pause: &Pause) -> Result<(), EngineError> {
+    pub(crate) fn meet(&self, tag: i32, members: &[usize], pause: Pause) -> Result<(), EngineError> {
         let others = || members.iter().copied().filter(|&member| member != self.rank);
         let mut told = vec![[0]; members.len()];
         let sends: Vec<(usize, &[u8])> = others().map(|member| (member, &[0][..])).collect();
@@ -80,13 +93,13 @@ impl Way<'_> {
     }
 
     /// Tells some ranks to go on.
-    pub(crate) fn say(&self, tag: i32, to: &[usize], pause: &Pause) -> Result<(), EngineError> {
+    pub(crate) fn say(&self, tag: i32, to: &[usize], pause: Pause) -> Result<(), EngineError> {
         let sends: Vec<(usize, &[u8])> = to.iter().map(|&to| (to, &[0][..])).collect();
         self.exchange(tag, Form::Messages, &sends, &mut [], pause)
     }
 
     /// Waits till a rank tells this one to go on.
-    pub(crate) fn hear(&self, tag: i32, from: usize, pause: &Pause) -> Result<(), EngineError> {
+    pub(crate) fn hear(&self, tag: i32, from: usize, pause: Pause) -> Result<(), EngineError> {
         self.exchange(tag, Form::Messages, &[], &mut [(from, &mut [0])], pause)
     }
 }

@@ -13,8 +13,12 @@ use std::time::Duration;
 /// The most bytes of one message, unless it is said otherwise.
 const LIMIT: usize = 1 << 30;
 
+/// The most bytes of one message where it is said how many a message may have: what is longer goes in several, of which
+/// each that comes shows that the others are at it.
+const PIECE: usize = 16 << 20;
+
 /// Up to so many members go in messages: a collective of two is one message each way.
-const FEW: usize = 2;
+const IN_MESSAGES: usize = 2;
 
 /// Joins ranks by MPI. See the [crate](crate).
 ///
@@ -71,7 +75,8 @@ impl Mpi {
 
     fn of(library: Library) -> Result<Mpi, EngineError> {
         let world = World::new(library)?;
-        let place = Place { rank: world.rank, hosts: world.hosts.clone() };
+        let (hosts, machines) = (world.hosts.clone(), world.hosts.clone());
+        let place = Place { rank: world.rank, hosts, machines, cores: world.cores.clone() };
         Ok(Mpi { world: Arc::new(world), place, timeout: None, limit: LIMIT })
     }
 
@@ -106,10 +111,19 @@ impl Mpi {
         self
     }
 
+    /// The ranks; where some were late, and messages are under way for ever, all are ended.
+    fn whole_world(&self) -> &Arc<World> {
+        if let Some(reason) = self.world.library.broken() {
+            self.world.library.abort(&format!("{reason}, and another call was made after that"));
+        }
+        &self.world
+    }
+
     /// Messages of the streams.
     fn way(&self) -> Way<'_> {
         let world = &*self.world;
-        Way { library: &world.library, comm: world.messages, rank: world.rank, limit: self.limit }
+        let limit = self.limit.min(PIECE);
+        Way { library: &world.library, comm: world.messages, rank: world.rank, limit }
     }
 
     /// Messages of the calls that all ranks make: they have a communicator of their own.
@@ -119,14 +133,15 @@ impl Mpi {
 
     /// How many bytes each rank has for all.
     fn lengths(&self, own: &[u8]) -> Result<Vec<usize>, EngineError> {
-        let lengths = self.world.all.tell(&self.world.library, own.len() as u64, self.timeout)?;
+        let world = self.whole_world();
+        let lengths = world.all.tell(&world.library, own.len() as u64, self.timeout)?;
         Ok(lengths.into_iter().map(|length| length as usize).collect())
     }
 
     /// Whether a collective is to be used; the same on all members.
     fn is_collective(&self, exchange: &Exchange<'_, '_>) -> bool {
         exchange.form != Form::Messages
-            && exchange.members.len() > FEW
+            && exchange.members.len() > IN_MESSAGES
             && exchange.most <= self.limit
             && self.world.library.threads() == Threads::Any
     }
@@ -140,18 +155,24 @@ impl Engine for Mpi {
     fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError> {
         // That of all hosts is as it is here: with `Transport::Messages` each rank is alone.
         let own = self.place.hosts[self.place.rank];
-        let sharers = self.world.sharers(self.timeout);
+        let world = self.whole_world();
+        let sharers = world.sharers(self.timeout);
         match self.place.hosts.iter().filter(|&&host| host == own).count() {
             1 => share_alone(&sharers, bytes),
-            _ => self.world.windows.share(&sharers, bytes, self.world.clone()),
+            _ => world.windows.share(&sharers, bytes, world.clone()),
         }
+    }
+
+    fn give_back(&self) -> Result<(), EngineError> {
+        let world = self.whole_world();
+        world.windows.give_back(&world.sharers(self.timeout))
     }
 
     fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
         if exchange.most == 0 {
             return Ok(());
         }
-        let world = &*self.world;
+        let world = self.whole_world();
         // MPI wants tags to be 32-bit numbers.
         let tag = i32::try_from(exchange.stream).ok().filter(|_| exchange.stream <= world.greatest_tag);
         let tag = tag.ok_or_else(|| {
@@ -164,7 +185,7 @@ impl Engine for Mpi {
             return world.groups.exchange(exchange, tag, &self.way(), world.setup, self.timeout);
         }
         let pause = Pause::new(exchange.most, self.timeout);
-        self.way().exchange(tag, exchange.form, exchange.sends, exchange.receives, &pause)
+        self.way().exchange(tag, exchange.form, exchange.sends, exchange.receives, pause)
     }
 
     fn tell_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
@@ -176,7 +197,7 @@ impl Engine for Mpi {
             let sends: Vec<(usize, &[u8])> = (0..lengths.len()).map(|rank| (rank, own)).collect();
             let mut receives: Vec<(usize, &mut [u8])> =
                 told.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
-            self.way_of_all().exchange(0, Form::Messages, &sends, &mut receives, &pause)?;
+            self.way_of_all().exchange(0, Form::Messages, &sends, &mut receives, pause)?;
             return Ok(told);
         }
         let (all, mut runs, mut told, mut end) = (&self.world.all, Runs::new(), vec![0; total], 0);
@@ -192,7 +213,8 @@ impl Engine for Mpi {
 
     fn least(&self, own: u64) -> Result<u64, EngineError> {
         let mut least = [own];
-        self.world.all.least(&self.world.library, &mut least, self.timeout)?;
+        let world = self.whole_world();
+        world.all.least(&world.library, &mut least, self.timeout)?;
         Ok(least[0])
     }
 
@@ -216,7 +238,7 @@ impl Engine for Mpi {
             Pause::new(lengths.iter().fold(0, |sum, &length| sum.saturating_add(length)), self.timeout);
         let mut receives: Vec<(usize, &mut [u8])> =
             all.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
-        self.way_of_all().exchange(0, Form::Messages, &[(0, own)], &mut receives, &pause)?;
+        self.way_of_all().exchange(0, Form::Messages, &[(0, own)], &mut receives, pause)?;
         Ok(is_first.then_some(all))
     }
 

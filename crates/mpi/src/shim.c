@@ -3,7 +3,10 @@
  * Handles cross as 64-bit numbers that hold their bytes. Requests lie one behind the other in memory that the
  * caller gives, 8 bytes for each, and are named by their index. Every function returns an MPI error code. */
 
+#define _GNU_SOURCE /* for the cores of a process */
+
 #include <mpi.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -218,16 +221,22 @@ int sw_take_note(uint64_t comm, int *there, int *from, int *tag) {
 /* ---- Shared memory ---- */
 
 /* How many bytes processes of this host can still share; as many as there can be where that is not known. */
+/* A bit for each core that this process may use, in 16 numbers; none where the system does not say it. */
+void sw_cores(uint64_t *mask) {
+    memset(mask, 0, 16 * sizeof *mask);
+#ifdef __linux__
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return;
+    for (int core = 0; core < 1024 && core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, &cores)) mask[core / 64] |= (uint64_t)1 << core % 64;
+    }
+#endif
+}
+
 uint64_t sw_room(void) {
     struct statvfs room;
     if (statvfs("/dev/shm", &room) != 0) return UINT64_MAX;
     return (uint64_t)room.f_bavail * room.f_frsize;
-}
-
-static int open_window(MPI_Win window) {
-    TRY(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
-    /* From here on loads and stores are allowed. Who may touch what is settled by atomics in that memory. */
-    return MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
 }
 
 int sw_share(uint64_t comm, uint64_t bytes, uint64_t *made) {
@@ -242,7 +251,13 @@ int sw_share(uint64_t comm, uint64_t bytes, uint64_t *made) {
     TRY(code);
     *made = 0;
     memcpy(made, &window, sizeof window);
-    return open_window(window);
+    return MPI_SUCCESS;
+}
+
+int sw_open(uint64_t window) {
+    TRY(MPI_Win_set_errhandler(window_of(window), MPI_ERRORS_RETURN));
+    /* From here on loads and stores are allowed. Who may touch what is settled by atomics in that memory. */
+    return MPI_Win_lock_all(MPI_MODE_NOCHECK, window_of(window));
 }
 
 int sw_part(uint64_t window, int rank, void **start, uint64_t *bytes) {
@@ -255,6 +270,8 @@ int sw_part(uint64_t window, int rank, void **start, uint64_t *bytes) {
 
 int sw_unshare(uint64_t window) {
     MPI_Win freed = window_of(window);
-    TRY(MPI_Win_unlock_all(freed));
-    return MPI_Win_free(&freed);
+    /* One that could not be opened is freed all the same: that takes all ranks. */
+    int code = MPI_Win_unlock_all(freed);
+    TRY(MPI_Win_free(&freed));
+    return code;
 }

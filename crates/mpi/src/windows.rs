@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Freeing a window is a call that all ranks of the host make, but they drop it at different times. So dropping does
-//! nothing, and the next call of `share`, which all make too, finds what none of them holds any more.
+//! nothing, and the next call of `share` or `give_back`, which all make too, finds what none of them holds any more.
 //!
 //! An MPI may leave its other ranks waiting where one cannot have the memory. So it is asked for only if the system has
 //! room for it.
@@ -73,12 +73,13 @@ impl Windows {
         mpi: Arc<dyn Any + Send + Sync>,
     ) -> Result<Vec<Option<SharedBytes>>, EngineError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        sweep(sharers, &mut made)?;
+        let swept = in_time(sweep(sharers, &mut made))?;
         let wanted = sharers.host.tell(sharers.library, bytes as u64, sharers.timeout)?;
-        agree(sharers, &has_room(sharers, &wanted))?;
+        agree(sharers, &swept.and_then(|()| has_room(sharers, &wanted)))?;
         let window =
             sharers.library.share(sharers.host.comm(), asked(bytes as u64).expect("there is room") as usize);
-        let parts = window.clone().and_then(|window| parts(sharers, window, &wanted));
+        let opened = |window| sharers.library.open(window).map(|()| window);
+        let parts = window.clone().and_then(opened).and_then(|window| parts(sharers, window, &wanted));
         if let Ok(parts) = &parts {
             let (own, bytes) = parts[sharers.host.own()];
             // SAFETY: these bytes are this rank's, and nobody has been told of them.
@@ -88,8 +89,10 @@ impl Windows {
         let mut all = [u64::from(window.is_ok())];
         sharers.host.least(sharers.library, &mut all, sharers.timeout)?;
         let agreed = agree(sharers, &parts);
-        if let (Err(EngineError::Refused(_)), Ok(window), [1]) = (&agreed, &window, all) {
-            sharers.library.unshare(*window)?;
+        let refused = matches!(agreed, Err(EngineError::Refused(_) | EngineError::Elsewhere));
+        if let (true, Ok(window), [1]) = (refused, &window, all) {
+            // Why the memory cannot be had says more than what becomes of the window.
+            let _ = sharers.library.unshare(*window);
         }
         agreed?;
         let held = Arc::new(Held { _mpi: mpi });
@@ -102,6 +105,23 @@ impl Windows {
             shared[rank] = Some(unsafe { SharedBytes::new(start, bytes, owner) });
         }
         Ok(shared)
+    }
+}
+
+impl Windows {
+    /// Frees what none of the host holds any more, and returns when all ranks have done so.
+    pub(crate) fn give_back(&self, sharers: &Sharers<'_>) -> Result<(), EngineError> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let swept = in_time(sweep(sharers, &mut made))?;
+        agree(sharers, &swept)
+    }
+}
+
+/// What is still to be agreed on; where ranks are late, nothing is.
+fn in_time<T>(given: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
+    match given {
+        Err(late @ EngineError::Late(_)) => Err(late),
+        given => Ok(given),
     }
 }
 
@@ -167,7 +187,7 @@ fn agree<T>(sharers: &Sharers<'_>, own: &Result<T, EngineError>) -> Result<(), E
     sharers.all.least(sharers.library, &mut all, sharers.timeout)?;
     match (own, all) {
         (Err(error), _) => Err(error.clone()),
-        (Ok(_), [0]) => Err(refused("another rank cannot have its bytes")),
+        (Ok(_), [0]) => Err(EngineError::Elsewhere),
         (Ok(_), _) => Ok(()),
     }
 }

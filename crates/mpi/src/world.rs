@@ -11,6 +11,7 @@
 
 use crate::binding::{Comm, Library};
 use crate::collectives::Groups;
+use crate::cores;
 use crate::group::Group;
 use crate::windows::{Sharers, Windows};
 use shardweave_runtime::engine::EngineError;
@@ -21,6 +22,8 @@ pub(crate) struct World {
     pub rank: usize,
     /// For each rank the lowest rank of its host.
     pub hosts: Vec<u32>,
+    /// For each rank how many cores those of its host may use together.
+    pub cores: Vec<usize>,
     pub all: Group,
     pub host: Group,
     pub messages: Comm,
@@ -52,7 +55,21 @@ impl World {
         let host = Group::new(host.comm(), members, rank);
         let greatest_tag = library.greatest_tag(messages)?;
         let (groups, windows) = (Groups::new(), Windows::new());
-        Ok(World { library, rank, hosts, all, host, messages, bulk, setup, greatest_tag, groups, windows })
+        let cores = cores::of_ranks(&all.tell_some(&library, cores::own(), None)?, &hosts);
+        Ok(World {
+            library,
+            rank,
+            hosts,
+            cores,
+            all,
+            host,
+            messages,
+            bulk,
+            setup,
+            greatest_tag,
+            groups,
+            windows,
+        })
     }
 
     pub(crate) fn ranks(&self) -> usize {
@@ -82,8 +99,8 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // Ranks that are in a call of their own would be waited for without end.
-        if self.library.is_broken() {
-            self.library.abort("it ended while an exchange was under way");
+        if let Some(reason) = self.library.broken() {
+            self.library.abort(&format!("it ended while an exchange was under way: {reason}"));
         }
         if std::thread::panicking() {
             self.library.abort("it panicked");

@@ -1,4 +1,5 @@
-//! The memory of all devices of a session: one block a device, shared by the threads that play them.
+//! The memory of all devices of a session: one block a device, shared by the threads, or by the ranks of a host, that
+//! play them.
 //!
 //! Every device writes only to its own block and
 //! reads blocks of others while a move runs or a loan lasts; no lock guards the bytes. That this is sound rests on
@@ -17,7 +18,7 @@
 //!    both are at the end of the loan, the free of what is lent, and no action of the peer up to there
 //!    writes to the buffer that lends or ends its life (rule 2: the text is one for all devices).
 //!
-//! So two threads never touch the same byte at the same time unless both read. References are made only
+//! So two threads, in one process or in two, never touch the same byte at the same time unless both read. References are made only
 //! for the very bytes that a task reads or writes, and only as long as it does.
 #![expect(unsafe_code, reason = "devices share memory by the rules above")]
 
@@ -57,6 +58,8 @@ struct Block {
     memory: Memory,
     /// The first byte at a multiple of [`ALIGNMENT`].
     start: NonNull<u8>,
+    /// How many there are.
+    bytes: usize,
 }
 
 /// Zeroed bytes that processes share. See [`Engine::share`](crate::engine::Engine::share).
@@ -191,9 +194,12 @@ impl Arenas {
         self.bytes
     }
 
-    /// Whether a device has memory here.
+    /// Whether a device has as much memory here.
     pub fn has(&self, device: usize) -> bool {
-        self.others.get(device).is_some_and(Option::is_some)
+        self.others
+            .get(device)
+            .and_then(Option::as_ref)
+            .is_some_and(|block| block.bytes >= self.bytes - self.kept.bytes)
     }
 
     /// A device's bytes, to read.
@@ -236,8 +242,13 @@ impl Arenas {
             false => (self.others[device].as_ref(), region.start - kept),
         };
         let block = block.expect("a device that runs tasks has an arena");
-        // SAFETY: `start` has as many bytes after it in one allocation as its part of the arena has, and
-        // the offset in that part is at most that.
+        // What other ranks share has a length of its own.
+        assert!(
+            at.checked_add(region.len()).is_some_and(|end| end <= block.bytes),
+            "bytes {region:?} of device {device} are not among the {} that it shares",
+            block.bytes
+        );
+        // SAFETY: `start` has `bytes` bytes after it in one allocation, and the offset is at most that.
         unsafe { block.start.as_ptr().add(at) }
     }
 }
@@ -248,9 +259,9 @@ impl Kept {
         self.bytes
     }
 
-    /// Whether a device has memory here.
+    /// Whether a device has as much memory here.
     pub fn has(&self, device: usize) -> bool {
-        self.blocks.get(device).is_some_and(Option::is_some)
+        self.blocks.get(device).and_then(Option::as_ref).is_some_and(|block| block.bytes >= self.bytes)
     }
 }
 
@@ -270,11 +281,11 @@ impl Block {
         let _ = pages.advise(memmap2::Advice::HugePage);
         // A page starts at a multiple of more than `ALIGNMENT`.
         let start = NonNull::new(pages.as_mut_ptr())?;
-        Some(Block { memory: Memory::Pages(pages), start })
+        Some(Block { memory: Memory::Pages(pages), start, bytes })
     }
 
-    fn of_shared(SharedBytes { start, owner, .. }: SharedBytes) -> Block {
-        Block { memory: Memory::Shared(owner), start }
+    fn of_shared(SharedBytes { start, bytes, owner }: SharedBytes) -> Block {
+        Block { memory: Memory::Shared(owner), start, bytes }
     }
 
     fn of_heap(bytes: usize) -> Option<Block> {
@@ -287,7 +298,7 @@ impl Block {
         assert!(skip < ALIGNMENT, "a byte pointer can be aligned within the {ALIGNMENT} bytes added for it");
         // SAFETY: `skip < ALIGNMENT`, so the result and `bytes` after it lie in the allocation.
         let start = unsafe { allocated.add(skip) };
-        Some(Block { memory: Memory::Heap(allocated, layout), start })
+        Some(Block { memory: Memory::Heap(allocated, layout), start, bytes })
     }
 }
 
@@ -364,5 +375,24 @@ mod tests {
     #[should_panic(expected = "not in its arena")]
     fn regions_outside_are_refused() {
         arenas(8, &[true]).unwrap().read(0, 4..9);
+    }
+
+    /// Ranks share 100 bytes each, however many are asked for.
+    fn short() -> Arenas {
+        let share = |_| Ok::<_, ()>(vec![SharedBytes::within_process(100), None]);
+        Arenas::shared(Kept::default(), 0, 128, share).unwrap()
+    }
+
+    #[test]
+    fn shared_memory_that_is_too_short_is_none() {
+        let short = short();
+        assert!(short.kept().has(0) && !short.has(0) && !short.has(1));
+        assert_eq!(short.read(0, 90..100), [0; 10]);
+    }
+
+    #[test]
+    #[should_panic(expected = "not among the 100 that it shares")]
+    fn regions_outside_of_what_is_shared_are_refused() {
+        short().read(0, 90..101);
     }
 }

@@ -9,8 +9,8 @@
 //!
 //! **The contract of every engine.**
 //!
-//! 1. All ranks make the same calls of [`share`](Engine::share), [`tell_all`](Engine::tell_all),
-//!    [`least`](Engine::least) and [`gather`](Engine::gather) in the same order. A call returns when the others have
+//! 1. All ranks make the same calls of [`share`](Engine::share), [`give_back`](Engine::give_back),
+//!    [`tell_all`](Engine::tell_all), [`least`](Engine::least) and [`gather`](Engine::gather) in the same order. A call returns when the others have
 //!    made it too, or fails.
 //! 2. The members of an [`Exchange`] make it in the same order on every stream; exchanges of different streams may
 //!    be under way at the same time, from different threads. When it returns, all that was to come is there, and
@@ -31,8 +31,16 @@ pub trait Engine: Send + Sync {
     /// ranks of other hosts. Ranks may ask for different numbers of bytes.
     ///
     /// # Errors
-    /// If one of the ranks cannot have its bytes; then none has.
+    /// If one of the ranks cannot have its bytes; then none has. That rank hears why, the others may hear
+    /// [`EngineError::Elsewhere`].
     fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError>;
+
+    /// Gives back the memory of [`share`](Self::share) that no rank holds any more, and returns when all ranks have done
+    /// so. All ranks make this call.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn give_back(&self) -> Result<(), EngineError>;
 
     /// Sends and receives.
     ///
@@ -70,6 +78,11 @@ pub struct Place {
     pub rank: usize,
     /// For each rank a number of its host: ranks with the same number can share memory.
     pub hosts: Vec<u32>,
+    /// For each rank a number of its machine, whose memory and cores it has together with those of the same number,
+    /// whether they share memory or not.
+    pub machines: Vec<u32>,
+    /// For each rank how many cores the ranks of its machine may use together.
+    pub cores: Vec<usize>,
 }
 
 impl Place {
@@ -83,10 +96,20 @@ impl Place {
         self.hosts.get(device) == self.hosts.get(self.rank)
     }
 
-    /// How many of so many devices are played on this host.
-    pub fn devices_here(&self, devices: u64) -> u64 {
+    /// Whether a device is played on this machine.
+    pub fn is_on_machine(&self, device: usize) -> bool {
+        self.machines.get(device) == self.machines.get(self.rank)
+    }
+
+    /// Whether every machine has a core for each of so many lanes of each of the devices that it plays. All ranks say
+    /// the same.
+    pub fn has_cores(&self, devices: u64, lanes: u64) -> bool {
         let devices = usize::try_from(devices).unwrap_or(usize::MAX).min(self.ranks());
-        (0..devices).filter(|&device| self.has_here(device)).count() as u64
+        let on_machine =
+            |of: usize| (0..devices).filter(move |&other| self.machines[other] == self.machines[of]);
+        (0..devices).all(|device| {
+            (on_machine(device).count() as u64).saturating_mul(lanes) <= self.cores[device] as u64
+        })
     }
 }
 
@@ -131,6 +154,8 @@ pub enum EngineError {
     Late(Vec<usize>),
     /// The engine itself, or the system, refuses: why.
     Refused(String),
+    /// Another rank was refused its part, and hears why.
+    Elsewhere,
 }
 
 impl fmt::Display for EngineError {
@@ -141,6 +166,7 @@ impl fmt::Display for EngineError {
                 write!(f, "{} did not come in time", ranks.join(", "))
             }
             EngineError::Refused(why) => f.write_str(why),
+            EngineError::Elsewhere => f.write_str("another rank was refused its part"),
         }
     }
 }
@@ -153,4 +179,22 @@ pub fn digest(parts: &[&str]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ranks_count_the_cores_of_all_machines() {
+        for rank in 0..4 {
+            // Two machines, of which ranks share no memory: 3 cores and 1 core.
+            let (hosts, machines, cores) = (vec![0, 1, 2, 3], vec![0, 0, 0, 3], vec![3, 3, 3, 1]);
+            let place = Place { rank, hosts, machines, cores };
+            assert!(place.has_cores(3, 1) && place.has_cores(4, 1));
+            assert!(!place.has_cores(2, 2) && !place.has_cores(4, 2) && place.has_cores(1, 3));
+            assert_eq!(place.is_on_machine(1), rank < 3);
+            assert_eq!(place.has_here(1), rank == 1);
+        }
+    }
 }

@@ -35,7 +35,8 @@ struct Tables {
 #[derive(Clone)]
 enum Given {
     Bytes(Vec<u8>),
-    Memory(SharedBytes),
+    /// None if it could not be had.
+    Memory(Option<SharedBytes>),
 }
 
 /// Plays `rank` in a thread for each of the hosts: ranks with the same number share memory. Gives what each returns.
@@ -45,7 +46,10 @@ enum Given {
 pub fn on_ranks<T: Send>(hosts: &[u32], rank: impl Fn(Arc<Rank>) -> T + Sync) -> Vec<T> {
     let hall = Arc::new(Hall::default());
     let ranks = (0..hosts.len()).map(|number| {
-        Arc::new(Rank { place: Place { rank: number, hosts: hosts.to_vec() }, hall: hall.clone() })
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // Each host is a machine, as if it were one.
+        let (hosts, machines, cores) = (hosts.to_vec(), hosts.to_vec(), vec![cores; hosts.len()]);
+        Arc::new(Rank { place: Place { rank: number, hosts, machines, cores }, hall: hall.clone() })
     });
     std::thread::scope(|scope| {
         let played: Vec<_> = ranks
@@ -127,13 +131,28 @@ impl Engine for Rank {
     }
 
     fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError> {
-        let own = SharedBytes::within_process(bytes);
-        let own = own.ok_or_else(|| EngineError::Refused(format!("{bytes} bytes cannot be had")))?;
-        let memory = |(rank, given)| match given {
-            Given::Memory(memory) => self.place.has_here(rank).then_some(memory),
+        let memory = |given| match given {
+            Given::Memory(memory) => memory,
             Given::Bytes(_) => panic!("ranks make different calls"),
         };
-        Ok(self.all(Given::Memory(own)).into_iter().enumerate().map(memory).collect())
+        let own = SharedBytes::within_process(bytes);
+        let all: Vec<_> = self.all(Given::Memory(own)).into_iter().map(memory).collect();
+        match all[self.place.rank] {
+            None => Err(EngineError::Refused(format!("{bytes} bytes cannot be had"))),
+            Some(_) if all.iter().any(Option::is_none) => Err(EngineError::Elsewhere),
+            Some(_) => {
+                let here = |(rank, memory): (usize, Option<SharedBytes>)| {
+                    memory.filter(|_| self.place.has_here(rank))
+                };
+                Ok(all.into_iter().enumerate().map(here).collect())
+            }
+        }
+    }
+
+    fn give_back(&self) -> Result<(), EngineError> {
+        // What is dropped is free at once; so when all are here.
+        self.all_bytes(b"given back");
+        Ok(())
     }
 
     fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {

@@ -246,6 +246,11 @@ impl Engine for Faulty {
         self.engine.share(bytes)
     }
 
+    fn give_back(&self) -> Result<(), EngineError> {
+        self.call(false)?;
+        self.engine.give_back()
+    }
+
     fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
         self.engine.exchange(exchange)
     }
@@ -335,5 +340,80 @@ fn results_are_there_also_where_what_was_recorded_is_lost() {
         assert_eq!(outputs.iter().count(), usize::from(rank == 0));
         assert!(outputs.iter().all(|(_, tensor)| tensor.bytes() == case.expected[0].1.bytes()));
         case.assert_runs(&mut session, rank);
+    });
+}
+
+/// An engine one of whose ranks asks for more memory than there is, at one of its calls of `share`.
+struct Greedy {
+    engine: Arc<Rank>,
+    left: AtomicUsize,
+}
+
+impl Engine for Greedy {
+    fn place(&self) -> &Place {
+        self.engine.place()
+    }
+
+    fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError> {
+        let greedy = self.left.fetch_sub(1, Ordering::Relaxed) == 1 && self.place().rank == 1;
+        self.engine.share(if greedy { isize::MAX as usize } else { bytes })
+    }
+
+    fn give_back(&self) -> Result<(), EngineError> {
+        self.engine.give_back()
+    }
+
+    fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
+        self.engine.exchange(exchange)
+    }
+
+    fn tell_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
+        self.engine.tell_all(own)
+    }
+
+    fn least(&self, own: u64) -> Result<u64, EngineError> {
+        self.engine.least(own)
+    }
+
+    fn gather(&self, own: &[u8]) -> Result<Option<Vec<Vec<u8>>>, EngineError> {
+        self.engine.gather(own)
+    }
+
+    fn abort(&self, reason: &str) -> ! {
+        self.engine.abort(reason)
+    }
+}
+
+/// Who cannot have its memory says why, the others hear of it, and all can begin again: ticks, constants, the rest.
+#[test]
+fn memory_that_one_rank_cannot_have_is_told_by_that_rank() {
+    let case = Case::mlp();
+    for (hosts, call) in HOSTS.into_iter().flat_map(|hosts| (1..=3).map(move |call| (hosts, call))) {
+        on_ranks(&hosts, |engine| {
+            let rank = engine.place().rank;
+            let engine = Arc::new(Greedy { engine, left: AtomicUsize::new(call) });
+            let options = SessionOptions { engine: Some(engine.clone()), ..SessionOptions::default() };
+            match Session::from_plan(case.plan.clone(), options).err() {
+                Some(RunError::NotShared(_)) if rank == 1 => {}
+                Some(RunError::Elsewhere { rank: 1, message }) if rank != 1 => {
+                    assert!(message.contains("cannot be had"), "{message}");
+                }
+                other => panic!("rank {rank}, call {call}: {other:?}"),
+            }
+            case.assert_runs(&mut case.session(engine, SessionOptions::default()), rank);
+        });
+    }
+}
+
+/// Ranks that differ in what they chose run nothing: the ticks of one would mean nothing to another.
+#[test]
+fn ranks_that_choose_other_streams_are_told_apart() {
+    let case = Case::mlp();
+    on_ranks(&[0, 0, 0], |engine| {
+        let streams = if engine.place().rank == 2 { Streams::Apart } else { Streams::Merged };
+        let options =
+            SessionOptions { engine: Some(engine), streams: Some(streams), ..SessionOptions::default() };
+        let session = Session::from_plan(case.plan.clone(), options);
+        assert_eq!(session.err(), Some(RunError::RanksDiffer { rank: 2 }));
     });
 }

@@ -26,6 +26,8 @@ pub enum RunError {
         /// How much there is, as far as that is known.
         available: Option<u64>,
     },
+    /// The ranks of a host cannot share the memory that their devices need: why.
+    NotShared(String),
     /// The plan is larger than anything can hold: what it is.
     TooLarge(String),
     /// A device found something wrong. The first one, in program order.
@@ -165,6 +167,7 @@ impl fmt::Display for RunError {
                     None => f.write_str(", which cannot be had"),
                 }
             }
+            RunError::NotShared(why) => write!(f, "ranks cannot share the memory of their devices: {why}"),
             RunError::TooLarge(what) => write!(f, "{what} cannot be held in memory"),
             RunError::Device(failure) => write!(f, "{failure}"),
             RunError::Deadlock(stuck) => {

@@ -311,7 +311,8 @@ mod tests {
         let plan = plan.expect("it can be planned");
         let of_rank = |rank| {
             let lending = Lending { loans: Loans::WhereItPays, reads: Reads::InPlace };
-            let place = Place { rank, hosts: hosts.to_vec() };
+            let (hosts, machines, cores) = (hosts.to_vec(), hosts.to_vec(), vec![1; hosts.len()]);
+            let place = Place { rank, hosts, machines, cores };
             let mut tasks = instantiate(&plan.host, Streams::Merged, lending, Some(&place))
                 .expect("it can be instantiated");
             let own = tasks.lanes.keys().find(|&lane| tasks.lanes[lane].device.index() == rank);

@@ -49,6 +49,21 @@ pub(crate) fn or_end<T>(
     }
 }
 
+/// What ranks got together, if all of them have it. Who was refused its part has the reason, the others hear of it.
+pub(crate) fn all_have<T>(
+    engine: &dyn Engine,
+    given: Result<T, EngineError>,
+    place: &str,
+) -> Result<T, RunError> {
+    let own = match &given {
+        Ok(_) | Err(EngineError::Elsewhere) => Ok(0),
+        Err(EngineError::Refused(why)) => Err(RunError::NotShared(why.clone())),
+        Err(EngineError::Late(_)) => or_end(engine, given.as_ref().map(|_| 0).map_err(Clone::clone), place),
+    };
+    agree(engine, own)?;
+    or_end(engine, given, place)
+}
+
 const KERNEL: u8 = 0;
 const REFUSED: u8 = 1;
 const PANIC: u8 = 2;

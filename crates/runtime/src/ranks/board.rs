@@ -45,7 +45,11 @@ pub(super) struct LaneOf {
 impl Ticks {
     /// No tick told yet.
     pub fn new(engine: &dyn Engine) -> Result<Ticks, EngineError> {
-        Ok(Ticks { ranks: engine.share(MOST_LANES * LINE)? })
+        let ranks = engine.share(MOST_LANES * LINE)?;
+        match ranks.iter().flatten().all(|shared| shared.bytes() >= MOST_LANES * LINE) {
+            true => Ok(Ticks { ranks }),
+            false => Err(EngineError::Refused("the engine shares fewer bytes than it was asked for".into())),
+        }
     }
 
     /// Says that all before the tick is done; in ascending order.

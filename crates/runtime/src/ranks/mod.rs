@@ -22,7 +22,7 @@ use crate::kernels::Scratch;
 use crate::meet::{Cores, Met, Tick, lock};
 use crate::threads::urgency::{self, Urgency};
 use crate::threads::{Crew, Round};
-pub(crate) use agree::{agree, or_end};
+pub(crate) use agree::{agree, all_have, or_end};
 use board::{LaneOf, Looks, MOST_LANES, Ticks};
 pub(crate) use recorded::together;
 use shardweave_compiler::id::{Id, Table};
@@ -36,7 +36,6 @@ pub(crate) struct Ranks {
     engine: Arc<dyn Engine>,
     /// None before the ranks have joined.
     players: Option<Arc<Players>>,
-    cores: usize,
     timeout: Option<Duration>,
     /// The last tick of the runs before.
     ticks: Tick,
@@ -67,8 +66,8 @@ struct Run {
 
 impl Ranks {
     /// A rank that has not joined the others yet.
-    pub fn new(engine: Arc<dyn Engine>, cores: usize, timeout: Option<Duration>) -> Ranks {
-        Ranks { crew: Crew::new(), engine, players: None, cores, timeout, ticks: 0 }
+    pub fn new(engine: Arc<dyn Engine>, timeout: Option<Duration>) -> Ranks {
+        Ranks { crew: Crew::new(), engine, players: None, timeout, ticks: 0 }
     }
 
     /// Joins the other ranks, which do the same, if it has not.
@@ -76,7 +75,7 @@ impl Ranks {
         if self.players.is_none() {
             self.players = Some(Arc::new(Players {
                 engine: self.engine.clone(),
-                ticks: or_end(&*self.engine, Ticks::new(&*self.engine), "where ranks join")?,
+                ticks: all_have(&*self.engine, Ticks::new(&*self.engine), "where ranks join")?,
                 timeout: self.timeout,
                 scratch: (0..MOST_LANES).map(|_| Mutex::default()).collect(),
                 run: Mutex::default(),
@@ -98,14 +97,15 @@ impl Ranks {
         let lanes = lanes(job);
         let own: Arc<[LaneId]> =
             lanes.iter().filter(|(_, of)| of.rank == place.rank).map(|(id, _)| id).collect();
-        if own.len() > MOST_LANES {
+        // Of all ranks' lanes, so that all say the same.
+        let most = lanes.values().map(|of| of.lane + 1).max().unwrap_or(0);
+        if most > MOST_LANES {
             return Err(RunError::Broken(format!(
-                "a device has {} lanes, at most {MOST_LANES} are played",
-                own.len()
+                "a device has {most} lanes, at most {MOST_LANES} are played"
             )));
         }
-        let here = |of: &&LaneOf| place.hosts[of.rank] == place.hosts[place.rank];
-        let (looks, cores) = match lanes.values().filter(here).count() <= self.cores {
+        let here = |of: &&LaneOf| place.is_on_machine(of.rank);
+        let (looks, cores) = match lanes.values().filter(here).count() <= place.cores[place.rank] {
             true => (Looks::Often, Cores::Enough),
             false => (Looks::Seldom, Cores::TooFew),
         };

@@ -20,7 +20,7 @@ impl Executor {
     /// What the options ask for.
     pub fn new(options: &SessionOptions) -> Executor {
         match (&options.engine, options.backend) {
-            (Some(engine), _) => Executor::Ranks(Ranks::new(engine.clone(), options.cores, options.timeout)),
+            (Some(engine), _) => Executor::Ranks(Ranks::new(engine.clone(), options.timeout)),
             (None, Backend::Threads) => Executor::Threads(Threads::new(options.cores)),
             (None, Backend::Lockstep) => Executor::Lockstep,
         }
@@ -50,6 +50,11 @@ impl Executor {
     /// Whether this process sees the memory of a device.
     pub fn sees(&self, device: usize) -> bool {
         self.engine().is_none_or(|engine| engine.place().has_here(device))
+    }
+
+    /// Whether a device is played on this machine, and has its memory there.
+    pub fn is_on_machine(&self, device: usize) -> bool {
+        self.engine().is_none_or(|engine| engine.place().is_on_machine(device))
     }
 
     /// Ends well if it went well on all ranks, with the same number.

@@ -101,7 +101,10 @@ impl LoadedProgram {
             outputs,
             output_bytes,
             kept: constant_bytes(host),
-            digest: place.map_or(0, |_| digest(&[&host.to_string(), env!("CARGO_PKG_VERSION")])),
+            digest: place.map_or(0, |_| {
+                let chosen = format!("{streams:?} {:?}", lending.loans);
+                digest(&[&host.to_string(), &chosen, env!("CARGO_PKG_VERSION")])
+            }),
         })
     }
 

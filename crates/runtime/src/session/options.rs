@@ -24,7 +24,7 @@ pub struct SessionOptions {
     pub streams: Option<Streams>,
     /// What of that which is lent is read block by block; in place where devices share memory and no link is played.
     pub loans: Loans,
-    /// How many threads can run at the same time.
+    /// How many threads can run at the same time; where an engine joins ranks, its [`Place`](crate::engine::Place) says it.
     pub cores: usize,
     /// How many bytes arenas and outputs may take; without it, what the system says is available.
     pub memory: Option<u64>,

@@ -109,14 +109,12 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
 
 /// Whether streams run beside each other: see [`Session`](super::Session).
 fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
-    let devices = match &options.engine {
-        Some(engine) => engine.place().devices_here(host.devices),
-        None => host.devices,
-    };
-    let lanes = devices.saturating_mul(host.streams as u64);
-    let pays = match options.backend {
-        Backend::Threads => lanes <= options.cores as u64,
-        Backend::Lockstep => options.engine.is_none(),
+    let lanes = host.streams as u64;
+    let pays = match (&options.engine, options.backend) {
+        // By what all ranks know, so that all choose the same.
+        (Some(engine), _) => engine.place().has_cores(host.devices, lanes),
+        (None, Backend::Threads) => host.devices.saturating_mul(lanes) <= options.cores as u64,
+        (None, Backend::Lockstep) => true,
     };
     options.streams.unwrap_or(if pays { Streams::Apart } else { Streams::Merged })
 }

@@ -5,9 +5,10 @@ use super::loaded::{Feed, LoadedProgram};
 use super::plans::LoadedPlan;
 use super::{BoundPlan, Results, Session, fits};
 use crate::arena::{Arenas, Kept};
+use crate::engine::EngineError;
 use crate::execute::{PackedConstants, RunError};
 use crate::memory;
-use crate::ranks::or_end;
+use crate::ranks::{all_have, or_end};
 use std::sync::Arc;
 
 impl Session {
@@ -42,7 +43,10 @@ impl Session {
         let kept = if keeps { self.arenas.kept().clone() } else { Kept::default() };
         self.job = None;
         self.arenas = Arc::new(Arenas::none());
-        let devices = program.device_count(|device| self.executor.sees(device));
+        if let Some(engine) = self.executor.engine() {
+            or_end(engine, engine.give_back(), "where memory is given back")?;
+        }
+        let devices = program.device_count(|device| self.executor.is_on_machine(device));
         let available = self.options.memory.or_else(memory::available);
         let fits = |bytes: usize| fits::check(bytes as u64, devices, program.output_bytes, available);
         // Without packed operands it is slower; without the rest there is no run.
@@ -54,10 +58,19 @@ impl Session {
         self.arenas = Arc::new(match &self.executor {
             Executor::Ranks(ranks) => {
                 let used = program.tasks.used.get(ranks.engine().place().rank) == Some(&true);
-                Arenas::shared(kept, program.kept, bytes, |bytes| {
-                    let engine = ranks.engine();
-                    or_end(engine, engine.share(if used { bytes } else { 0 }), "where arenas are made")
-                })?
+                let engine = ranks.engine();
+                let share = |bytes| engine.share(if used { bytes } else { 0 });
+                let shared = Arenas::shared(kept, program.kept, bytes, share).and_then(|arenas| {
+                    let has = |device| arenas.has(device) && arenas.kept().has(device);
+                    let used = program.tasks.used.iter().enumerate().filter(|(_, used)| **used);
+                    match used.map(|(device, _)| device).filter(|&d| self.executor.sees(d)).all(has) {
+                        true => Ok(arenas),
+                        false => Err(EngineError::Refused(
+                            "the engine shares fewer bytes than it was asked for".into(),
+                        )),
+                    }
+                });
+                all_have(engine, shared, "where arenas are made")?
             }
             Executor::Threads(_) | Executor::Lockstep => {
                 let arenas = Arenas::around(kept, program.kept, bytes, &program.tasks.used);

@@ -13,7 +13,7 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
         RunError::Compile(told) => return told.clone(),
         RunError::Inputs(wrong) => return of_inputs(program, wrong),
         RunError::Array(_) => (Code::InputShape, None),
-        RunError::OutOfMemory { .. } => {
+        RunError::OutOfMemory { .. } | RunError::NotShared(_) => {
             let help = "cut values that are replicated, or take smaller sizes; `explain` shows what is large";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
         }
