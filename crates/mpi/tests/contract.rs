@@ -96,6 +96,12 @@ fn shared_memory_is_dropped_in_any_order() {
 }
 
 #[test]
+fn shared_memory_that_nobody_holds_is_given_back_when_it_is_asked_for() {
+    passes(SOME, &["given_back"]);
+    passes(&[3], &["given_back", "--messages"]);
+}
+
+#[test]
 fn memory_that_one_cannot_have_is_refused_to_all() {
     passes(SOME, &["refused"]);
     passes(&[3], &["refused", "--messages"]);

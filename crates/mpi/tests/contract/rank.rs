@@ -43,6 +43,7 @@ fn main() {
         "order" => exchanges::in_order_with_others(&mpi),
         "shared" => shared::seen_by_all_of_the_host(&mpi),
         "dropped" => shared::dropped_in_any_order(&mpi),
+        "given_back" => shared::given_back(&mpi),
         "refused" => shared::refused_by_all(&mpi),
         "outlives" => shared::outlives_the_engine(mpi),
         "told" => told::all_tell_all(&mpi),
@@ -62,6 +63,9 @@ fn place(mpi: &Mpi, messages: bool) {
     assert!(place.rank < place.ranks());
     let expected: Vec<u32> = (0..place.ranks() as u32).map(|rank| if messages { rank } else { 0 }).collect();
     assert_eq!(place.hosts, expected, "the tests run on one host");
+    // Whether they share memory or not, they have one machine and its cores together.
+    assert_eq!(place.machines, vec![0; place.ranks()]);
+    assert!(place.cores[0] >= 1 && place.cores == vec![place.cores[0]; place.ranks()], "{:?}", place.cores);
     // All ranks are different ones.
     let told = mpi.tell_all(&[place.rank as u8]).expect("all tell");
     assert_eq!(told, (0..place.ranks() as u8).map(|rank| vec![rank]).collect::<Vec<_>>());

@@ -84,6 +84,26 @@ pub fn dropped_in_any_order(mpi: &Mpi) {
     assert!(mapped() < mapped_before + 12 * (ranks + 2), "{} places, before {mapped_before}", mapped());
 }
 
+/// What all have dropped is mapped nowhere after it was given back; what some hold stays.
+pub fn given_back(mpi: &Mpi) {
+    let (rank, ranks) = (mpi.place().rank, mpi.place().ranks());
+    mpi.give_back().expect("there is nothing yet");
+    let kept = mpi.share(64).expect("there is memory");
+    let before = mapped();
+    for turn in 0..20 {
+        let shared = mpi.share(100_000).expect("there is memory");
+        // The last rank drops later than the others.
+        if rank + 1 == ranks {
+            std::thread::sleep(std::time::Duration::from_millis(turn % 3));
+        }
+        drop(shared);
+        mpi.least(0).expect("all have dropped");
+        mpi.give_back().expect("all make this call");
+        assert!(mapped() <= before + ranks + 2, "{} places in turn {turn}, before {before}", mapped());
+    }
+    number(kept[rank].as_ref().expect("own memory"), 0).store(7, Ordering::Release);
+}
+
 pub fn refused_by_all(mpi: &Mpi) {
     let place = mpi.place();
     for bytes in [usize::MAX, usize::MAX / 2, isize::MAX as usize - 4096] {
