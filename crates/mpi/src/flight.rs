@@ -176,7 +176,7 @@ impl<'a> Flight<'a> {
         })
     }
 
-    /// Puts the least of all ranks in the place of each number.
+    /// Puts the least of all ranks in the place of each number; numbers with the highest bit are below zero.
     pub(crate) fn least(&mut self, comm: Comm, numbers: &'a mut [u64]) -> Result<(), EngineError> {
         let count = c_int::try_from(numbers.len()).expect("few numbers");
         // SAFETY: the numbers are borrowed for as long as the request can be under way.

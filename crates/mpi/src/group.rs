@@ -94,8 +94,14 @@ impl Group {
         numbers: &mut [u64],
         timeout: Option<Duration>,
     ) -> Result<(), EngineError> {
+        // MPICH compares numbers of 64 bits as if they had a sign, whatever their type says. With the highest bit the
+        // other way, that is the same order.
+        let flip = |numbers: &mut [u64]| numbers.iter_mut().for_each(|number| *number ^= 1 << 63);
+        flip(numbers);
         let comm = self.comm;
-        self.run(library, Pause::new(0, timeout), |flight| flight.least(comm, numbers))
+        self.run(library, Pause::new(0, timeout), |flight| flight.least(comm, numbers))?;
+        flip(numbers);
+        Ok(())
     }
 
     /// A number of each member.

@@ -165,9 +165,9 @@ int sw_all_to_all(const void *sent, const int *sent_counts, const int *sent_star
                           comm_of(comm), (MPI_Request *)requests + at);
 }
 
-/* Puts the least in the place of each number. */
+/* Puts the least in the place of each number; numbers with the highest bit are below zero. */
 int sw_least(uint64_t *numbers, int count, uint64_t comm, void *requests, int at) {
-    return MPI_Iallreduce(MPI_IN_PLACE, numbers, count, MPI_UINT64_T, MPI_MIN, comm_of(comm),
+    return MPI_Iallreduce(MPI_IN_PLACE, numbers, count, MPI_INT64_T, MPI_MIN, comm_of(comm),
                           (MPI_Request *)requests + at);
 }
 

@@ -54,6 +54,8 @@ pub fn command(program: &Path, ranks: usize) -> Command {
             command.arg("--allow-run-as-root");
         }
     }
+    // MPICH waits busily, and so keeps others from a core that it has nothing to do with.
+    command.env("MPIR_CVAR_POLLS_BEFORE_YIELD", "1");
     command.arg("-n").arg(ranks.to_string()).arg(program);
     command
 }

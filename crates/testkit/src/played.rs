@@ -27,8 +27,12 @@ pub struct Player {
     pub engines: Vec<(&'static str, Arc<dyn Engine>)>,
     /// Of how many devices the placements are that are played.
     pub devices: RangeInclusive<u64>,
+    /// One of so many of them is played, in the order in which they come.
+    pub one_of: usize,
     /// Is told of everything that this rank's device does.
     pub probe: Option<Arc<dyn Probe>>,
+    /// How many trials had as many devices as wanted.
+    seen: usize,
     /// How many plans were played, over each engine.
     pub plans: usize,
     /// What went wrong. That bits differ only rank 0 knows.
@@ -38,7 +42,7 @@ pub struct Player {
 impl Player {
     /// Nothing played yet.
     pub fn new(engines: Vec<(&'static str, Arc<dyn Engine>)>, devices: RangeInclusive<u64>) -> Player {
-        Player { engines, devices, probe: None, plans: 0, failures: Vec::new() }
+        Player { engines, devices, one_of: 1, probe: None, seen: 0, plans: 0, failures: Vec::new() }
     }
 
     /// Plays a trial, if its placement has as many devices as wanted; `name` is what a failure calls it. All ranks make this
@@ -47,6 +51,10 @@ impl Player {
         let meshes = trial.placement.into_iter().flat_map(|placement| placement.meshes());
         let devices = meshes.map(|mesh| mesh.device_bound()).max().unwrap_or(1);
         if !self.devices.contains(&devices) {
+            return;
+        }
+        self.seen += 1;
+        if !self.seen.is_multiple_of(self.one_of) {
             return;
         }
         let plan = match compile(trial.program, trial.placement, trial.sizes, &CompileOptions::default()) {

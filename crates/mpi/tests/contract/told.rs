@@ -16,6 +16,10 @@ pub fn all_tell_all(mpi: &Mpi) {
         assert_eq!(told, (0..ranks).map(|rank| bytes_of(rank, count(rank))).collect::<Vec<_>>());
         let least = mpi.least((rank + turn) as u64 % ranks as u64 + 10).expect("all tell");
         assert_eq!(least, 10);
+        // The numbers of half of the ranks have the highest bit.
+        let high = if rank % 2 == 0 { u64::MAX - rank as u64 } else { rank as u64 };
+        let lowest = if ranks == 1 { u64::MAX } else { 1 };
+        assert_eq!(mpi.least(high).expect("all tell"), lowest);
         assert_eq!(mpi.least(u64::MAX - rank as u64).expect("all tell"), u64::MAX - (ranks as u64 - 1));
     }
 }

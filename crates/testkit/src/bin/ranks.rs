@@ -1,7 +1,7 @@
 //! One rank of many programs over MPI; `tests/mpi.rs` starts it.
 //!
 //! ```text
-//! mpirun -n 4 shardweave-testkit-ranks cases 1-4                 the cases, plans of 1 to 4 devices
+//! mpirun -n 4 shardweave-testkit-ranks cases 1-4 8               the cases, one of 8 plans of 1 to 4 devices
 //! mpirun -n 4 shardweave-testkit-ranks generated 2-4 250 7       250 generated programs from seed 7, with late ranks
 //! mpirun -n 4 shardweave-testkit-ranks hosts 0,0,0,3             whether the first three ranks share a host
 //! ```
@@ -38,7 +38,11 @@ fn main() -> ExitCode {
     let engines: Vec<(_, Arc<dyn Engine>)> =
         vec![("messages", Arc::new(messages)), ("shared memory", Arc::new(shared))];
     match args[..] {
-        ["cases", range] => cases(&mut Player::new(engines, devices(range))),
+        ["cases", range, one_of] => {
+            let mut player = Player::new(engines, devices(range));
+            player.one_of = number(one_of) as usize;
+            cases(&mut player)
+        }
         ["generated", range, programs, seed] => {
             generated(&mut Player::new(engines, devices(range)), number(programs), number(seed))
         }
@@ -48,7 +52,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            panic!("`hosts HOST,HOST..`, `cases FROM-TO` or `generated FROM-TO PROGRAMS SEED`, not {args:?}")
+            panic!(
+                "`hosts HOST,HOST..`, `cases FROM-TO ONE_OF` or `generated FROM-TO PROGRAMS SEED`, not {args:?}"
+            )
         }
     }
 }
