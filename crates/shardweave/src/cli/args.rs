@@ -19,21 +19,33 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// What the words of the command line ask for.
+#[derive(Debug)]
+pub enum Asked {
+    Command(Command),
+    /// A text: help, or the version.
+    Text(String),
+}
+
 /// Flags that take one or more values.
 const SEVERAL: [&str; 5] = ["--size", "--mesh", "--input", "--weights", "--output"];
 
 impl Cli {
     /// Reads the words of the command line. A word that does not parse is left out and the rest read
     /// again, so that all such words are told.
-    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Vec<clap::Error>> {
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Asked, Vec<clap::Error>> {
         let mut words = spread(words);
         let mut errors = Vec::new();
         loop {
             let error = match Cli::try_parse_from(&words) {
-                Ok(cli) if errors.is_empty() => return Ok(cli),
+                Ok(cli) if errors.is_empty() => return Ok(Asked::Command(cli.command)),
                 Ok(_) => return Err(errors),
                 Err(error) => error,
             };
+            let is_text = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            if is_text && errors.is_empty() {
+                return Ok(Asked::Text(error.render().ansi().to_string()));
+            }
             let wrong = wrong_words(&words, &error);
             // What lacks may lack because of what was left out.
             if errors.is_empty() || wrong.is_some() {
@@ -157,6 +169,13 @@ pub enum Format {
     Json,
 }
 
+impl Format {
+    /// The format that words ask for which may be no command.
+    pub fn of_words(words: &[OsString]) -> Format {
+        if words.iter().any(|word| word == "--json") { Format::Json } else { Format::Text }
+    }
+}
+
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// The .weave file
@@ -221,7 +240,8 @@ pub struct RunArgs {
     /// How ranks of one host give each other their pieces, with `--on mpi`
     #[arg(long, value_name = "TRANSPORT", default_value = "shared")]
     pub transport: Transport,
-    /// End all ranks when one waits for another for so many seconds, with `--on mpi`
+    /// End all ranks when one waits for another for so many seconds, with `--on mpi`: more than the slowest rank
+    /// takes longer than the fastest one to read its pieces and to compute its part
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     pub timeout: Option<f64>,
     /// Write what ran when, as a Chrome trace, and sum it up

@@ -37,9 +37,8 @@ impl Exit {
     fn of_code(code: Code) -> Exit {
         match code {
             Code::Arguments | Code::ChoiceNeeded | Code::NotBuiltIn => Exit::Usage,
-            Code::IdOutOfRange | Code::DeviceFailed | Code::Deadlock | Code::RankFailed | Code::Fault => {
-                Exit::Running
-            }
+            Code::IdOutOfRange | Code::DeviceFailed | Code::Deadlock | Code::Fault => Exit::Running,
+            Code::RankFailed | Code::EngineFailed => Exit::Running,
             Code::CheckFailed => Exit::Check,
             _ => Exit::Input,
         }

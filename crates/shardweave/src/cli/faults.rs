@@ -29,8 +29,10 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
             let help = "start all ranks with the same command on the same files";
             return Diagnostic::general(Code::RanksDiffer, message).help(help).into();
         }
-        RunError::Elsewhere { .. } | RunError::Engine(_) => {
-            return Diagnostic::general(Code::RankFailed, message).into();
+        RunError::Elsewhere { .. } => return Diagnostic::general(Code::RankFailed, message).into(),
+        RunError::Engine(_) => {
+            let help = "see what MPI itself says, and how `docs/mpi.md` starts ranks";
+            return Diagnostic::general(Code::EngineFailed, message).help(help).into();
         }
         RunError::TooLarge(_) => (Code::TooLarge, None),
         RunError::Device(failure) => (of_device(&failure.how), failure.value.as_ref()),

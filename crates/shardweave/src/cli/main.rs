@@ -21,13 +21,14 @@ mod render;
 mod targets;
 mod trace;
 
-use args::{Cli, Command, FileCommand, Format, MeasureArgs};
+use args::{Asked, Cli, Command, FileCommand, Format, MeasureArgs};
 use choose::choose;
 use exit::Exit;
 use ranks::{Ended, Ranks};
 use render::Source;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::file::{MOST_FILE_BYTES, WeaveFile, parse_bytes};
+use shardweave_runtime::engine::digest;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,36 +37,50 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let mut ranks = match Ranks::join(&words) {
-        Ok(ranks) => ranks,
+    match Ranks::join(&words) {
+        Ok(mut ranks) => on_all_ranks(&words, &mut ranks).into(),
         Err(mistake) => {
-            Source::new(Path::new(""), &[]).tell(&mistake.into(), Format::Text, Exit::Running);
-            return Exit::Running.into();
+            // Who cannot join the others cannot know who tells it: each does.
+            Source::none().tell(&mistake.into(), Format::of_words(&words), Exit::Running);
+            Exit::Running.into()
         }
-    };
-    let exit = match Cli::read(words) {
-        Ok(cli) => match &cli.command {
-            Command::OnFile(command) => run(command, &mut ranks),
-            Command::Measure(args) => measure(args, &mut ranks),
-        },
-        Err(errors) => unparsed(&errors, &mut ranks),
-    };
-    exit.into()
+    }
 }
 
-/// Tells what cannot be read of the arguments; other ranks may have others.
-fn unparsed(errors: &[clap::Error], ranks: &mut Ranks) -> Exit {
-    let mistake = Diagnostic::general(Code::Arguments, "the arguments do not parse");
-    match ranks.ended(Some(&mistake.into())) {
-        Ended { speaks: true, .. } => render::unparsed(errors),
-        Ended { .. } if render::is_asked_for(errors) => Exit::Fine,
-        Ended { exit, .. } => exit,
+/// Does what the words ask for, if all ranks are asked for the same kind of thing.
+fn on_all_ranks(words: &[OsString], ranks: &mut Ranks) -> Exit {
+    let read = Cli::read(words.to_vec());
+    let own = read.as_ref().map_err(|_| {
+        // What `clap` says has a form of its own.
+        Diagnostics::from(Diagnostic::general(Code::Arguments, "the arguments do not parse"))
+    });
+    let text = match &own {
+        Ok(Asked::Text(text)) => text,
+        _ => "",
+    };
+    let found = match ranks.agree_on(&[("kind of command", digest(&[text]))], own) {
+        Ok(Asked::Command(Command::OnFile(command))) => return run(command, ranks),
+        Ok(Asked::Command(Command::Measure(args))) => return measure(args, ranks),
+        Ok(Asked::Text(text)) => {
+            if ranks.is_first() {
+                let _ = render::result(text); // a closed stdout is no reason to fail
+            }
+            return Exit::Fine;
+        }
+        Err(found) => found,
+    };
+    let (Ended { exit, speaks }, format) = (ranks.ended(Some(&found)), Format::of_words(words));
+    match &read {
+        Err(errors) if speaks => render::unparsed(errors, format),
+        Ok(_) if speaks => Source::none().tell(&found, format, exit),
+        _ => {}
     }
+    exit
 }
 
 /// Measures, and tells what went wrong. There is no file.
 fn measure(args: &MeasureArgs, ranks: &mut Ranks) -> Exit {
-    told(&Source::new(Path::new(""), &[]), args.format(), commands::measure::run(args), ranks)
+    told(&Source::none(), args.format(), commands::measure::run(args), ranks)
 }
 
 /// Runs a command and tells what went wrong.

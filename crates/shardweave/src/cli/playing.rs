@@ -1,4 +1,4 @@
-//! Playing the devices: a session of threads or in lockstep, or the reference on one device.
+//! Playing the devices: a session of threads, in lockstep or of ranks, or the reference on one device.
 
 use crate::args::{Player, RunArgs};
 use crate::ranks::Ranks;

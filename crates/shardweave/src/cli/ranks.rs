@@ -1,9 +1,10 @@
 //! `--on mpi`: every rank runs the same command; what is told is told once.
 //!
 //! ```text
-//!  rank 0   read, compile ─▶ agree ─▶ bind, run (the session agrees) ─▶ check ─▶ agree ─▶ write ─▶ agree ─▶ tell
-//!  rank 1   read, compile ─▶ agree ─▶ bind, run ───────────────────────────────▶ agree ─▶ write ─▶ agree
+//!  rank 0   parse ─▶ agree ─▶ read, compile ─▶ agree ─▶ bind, run ─▶ check ─▶ agree ─▶ write ─▶ agree ─▶ tell
+//!  rank 1   parse ─▶ agree ─▶ read, compile ─▶ agree ─▶ bind, run ───────────▶ agree ─▶ write ─▶ agree
 //! ```
+//! While it binds and runs, the session agrees.
 //!
 //! **Invariant.** Whatever can fail on one rank alone is followed by an agreement before ranks do anything else
 //! together, and a rank that ended early goes straight to the next agreement that the others make. So all hear of it
@@ -11,7 +12,7 @@
 
 use crate::exit::Exit;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
-use shardweave_runtime::engine::{Engine, EngineError};
+use shardweave_runtime::engine::{Engine, EngineError, digest};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -20,6 +21,10 @@ use std::time::Duration;
 /// This process among the ranks that run the command; one alone where no engine was asked for.
 pub struct Ranks {
     engine: Option<Arc<dyn Engine>>,
+    /// All words after the program's name.
+    words: u64,
+    /// How often a rank that works alone says that it does.
+    heartbeat: Duration,
     agreed: Option<Ended>,
 }
 
@@ -38,9 +43,11 @@ impl Ranks {
     /// Joins the other ranks, if the words of the command line ask for it; they are not parsed yet, so that what is
     /// wrong with them, too, is told once.
     pub fn join(words: &[OsString]) -> Result<Ranks, Diagnostic> {
+        let timeout = value_of(words, "--timeout").and_then(|text| text.parse().ok());
+        let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let engine = match value_of(words, "--on").is_some_and(|on| on == "mpi") {
-            true => engine::join(words).map_err(|error| {
-                Diagnostic::general(Code::RankFailed, format!("the ranks cannot be joined: {error}"))
+            true => engine::join(words, timeout).map_err(|error| {
+                Diagnostic::general(Code::EngineFailed, format!("the ranks cannot be joined: {error}"))
                     .help("start it with `mpirun -n RANKS shardweave run ... --on mpi`")
             })?,
             false => None,
@@ -49,7 +56,8 @@ impl Ranks {
             // What starts ranks gives each a terminal of its own, whatever its own output goes to.
             anstream::ColorChoice::Never.write_global();
         }
-        Ok(Ranks { engine, agreed: None })
+        let heartbeat = timeout.map_or(SLOWEST, |timeout| SLOWEST.min(timeout / BEATS));
+        Ok(Ranks { engine, words: digest_of(words), heartbeat, agreed: None })
     }
 
     /// What joins the ranks.
@@ -60,6 +68,11 @@ impl Ranks {
     /// Whether this is the rank that tells what all have in common.
     pub fn is_first(&self) -> bool {
         self.engine.as_ref().is_none_or(|engine| engine.place().rank == 0)
+    }
+
+    /// The command line, which says which calls ranks make together.
+    pub fn command_line(&self) -> Common {
+        ("command line", self.words)
     }
 
     /// Goes on only if all ranks do.
@@ -97,26 +110,27 @@ impl Ranks {
     /// still at work, so that it is not taken for one that hangs.
     pub fn first_alone<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Option<T> {
         let Some(engine) = &self.engine else { return Some(work()) };
-        let still = |is_done: bool| match engine.least(u64::from(is_done)) {
-            Ok(done) => done == 0,
+        let tell = |own: Work| match engine.least(own as u64) {
+            Ok(0) => Work::Goes,
+            Ok(_) => Work::Done,
             Err(error) => engine.abort(&format!("{error}, awaited while the first rank works alone")),
         };
         if !self.is_first() {
-            while still(true) {}
+            while tell(Work::Done) == Work::Goes {}
             return None;
         }
         std::thread::scope(|scope| {
-            let (tell, hear) = std::sync::mpsc::channel();
+            let (done, hear) = std::sync::mpsc::channel();
             let working = scope.spawn(move || {
-                let done = work();
+                let result = work();
                 // Nobody hears it only if this process ends.
-                let _ = tell.send(());
-                done
+                let _ = done.send(());
+                result
             });
-            while hear.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-                still(false);
+            while hear.recv_timeout(self.heartbeat) == Err(RecvTimeoutError::Timeout) {
+                tell(Work::Goes);
             }
-            still(true);
+            tell(Work::Done);
             Some(working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })
     }
@@ -158,16 +172,34 @@ impl Ranks {
     }
 }
 
-/// How often a rank that works alone says that it does.
-const HEARTBEAT: Duration = Duration::from_millis(100);
+/// Whether the first rank still works alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Goes = 0,
+    Done = 1,
+}
+
+/// A rank that works alone says so at least so often,
+const SLOWEST: Duration = Duration::from_millis(100);
+
+/// and so often while others would wait for it.
+const BEATS: u32 = 8;
 
 const FINE: u8 = Exit::Fine as u8;
 
 /// The status of a rank that only heard of a failure on another one.
 const HEARS: u8 = u8::MAX;
 
+/// Whether this is what another rank has told. A failure of the engine is a rank's own, though others have it too.
 fn hears(found: &Diagnostics) -> bool {
     found.errors().iter().all(|mistake| mistake.code == Code::RankFailed)
+}
+
+/// A number for all words after the program's name.
+fn digest_of(words: &[OsString]) -> u64 {
+    // Also words that are no text differ as they are written here.
+    let words: Vec<String> = words.iter().skip(1).map(|word| format!("{word:?}")).collect();
+    digest(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The value of a flag, in words that are not parsed: the last one counts.
@@ -183,14 +215,16 @@ mod engine {
     use super::{Arc, Duration, Engine, EngineError, OsString, value_of};
     use shardweave_mpi::{Mpi, Transport};
 
-    pub fn join(words: &[OsString]) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+    pub fn join(
+        words: &[OsString],
+        timeout: Option<Duration>,
+    ) -> Result<Option<Arc<dyn Engine>>, EngineError> {
         let transport = match value_of(words, "--transport") {
             Some("messages") => Transport::Messages,
             _ => Transport::Shared,
         };
         let mpi = Mpi::init()?.with_transport(transport);
-        let timeout = value_of(words, "--timeout").and_then(|text| text.parse().ok());
-        Ok(Some(Arc::new(match timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Ok(Some(Arc::new(match timeout {
             Some(timeout) => mpi.with_timeout(timeout),
             None => mpi,
         })))
@@ -199,10 +233,10 @@ mod engine {
 
 #[cfg(not(feature = "mpi"))]
 mod engine {
-    use super::{Arc, Engine, EngineError, OsString};
+    use super::{Arc, Duration, Engine, EngineError, OsString};
 
     /// There is none; the command says so when it has read its arguments.
-    pub fn join(_: &[OsString]) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+    pub fn join(_: &[OsString], _: Option<Duration>) -> Result<Option<Arc<dyn Engine>>, EngineError> {
         Ok(None)
     }
 }
@@ -225,10 +259,72 @@ mod tests {
 
     #[test]
     fn a_process_alone_agrees_with_itself() {
-        let mut ranks = Ranks { engine: None, agreed: None };
+        let mut ranks = Ranks::join(&[]).unwrap();
         assert_eq!(ranks.agree(Ok(1)), Ok(1));
         let found: Diagnostics = Diagnostic::general(Code::FileRead, "no").into();
         assert_eq!(ranks.agree(Err::<(), _>(found.clone())), Err(found.clone()));
         assert_eq!(ranks.ended(Some(&found)), Ended { exit: Exit::Input, speaks: true });
+    }
+
+    /// What each of so many ranks gives.
+    fn on_ranks<T: Send>(ranks: usize, rank: impl Fn(usize, &mut Ranks) -> T + Sync) -> Vec<T> {
+        let hosts: Vec<u32> = (0..ranks as u32).collect();
+        shardweave_testkit::ranks::on_ranks(&hosts, |engine| {
+            let number = engine.place().rank;
+            let heartbeat = Duration::from_millis(1);
+            rank(number, &mut Ranks { engine: Some(engine), heartbeat, ..Ranks::join(&[]).unwrap() })
+        })
+    }
+
+    #[test]
+    fn the_lowest_rank_that_failed_itself_speaks() {
+        let failed = |code| Err::<(), Diagnostics>(Diagnostic::general(code, "it").into());
+        let (heard, engine, array) =
+            (failed(Code::RankFailed), failed(Code::EngineFailed), failed(Code::InputShape));
+        for (own, speaks, exit) in [
+            ([&Ok(()), &heard, &array], 2, Exit::Input),
+            ([&heard, &engine, &engine], 1, Exit::Running),
+            ([&engine, &engine, &engine], 0, Exit::Running),
+            ([&array, &heard, &engine], 0, Exit::Input),
+        ] {
+            let ended = on_ranks(3, |rank, ranks| {
+                let found = ranks.agree(own[rank].clone()).unwrap_err();
+                ranks.ended(Some(&found))
+            });
+            let expected = [0, 1, 2].map(|rank| Ended { exit, speaks: rank == speaks });
+            assert_eq!(ended, expected, "{own:?}");
+        }
+    }
+
+    #[test]
+    fn what_differs_first_is_named() {
+        let words = |flag: &str| [OsString::from("shardweave"), OsString::from(flag)];
+        let (one, other) = (digest_of(&words("--check")), digest_of(&words("--plan")));
+        assert_ne!(one, other);
+        for (commons, told) in [
+            ([[1, one], [1, other]], "command line"),
+            ([[1, one], [2, other]], "program"),
+            ([[2, one], [1, one]], "program"),
+        ] {
+            let ended = on_ranks(2, |rank, ranks| {
+                let [program, line] = commons[rank];
+                let found =
+                    ranks.agree_on(&[("program", program), ("command line", line)], Ok(())).unwrap_err();
+                (found.errors()[0].message.clone(), ranks.ended(Some(&found)))
+            });
+            for (rank, (message, ended)) in ended.iter().enumerate() {
+                assert_eq!(*message, format!("rank 1 has another {told} than rank 0"));
+                assert_eq!(*ended, Ended { exit: Exit::Input, speaks: rank == 0 });
+            }
+        }
+    }
+
+    #[test]
+    fn while_the_first_rank_works_alone_the_others_hear_of_it() {
+        let heard = on_ranks(3, |_, ranks| {
+            let done = ranks.first_alone(|| std::thread::sleep(Duration::from_millis(30)));
+            (done, ranks.agree(Ok(())))
+        });
+        assert_eq!(heard, [(Some(()), Ok(())), (None, Ok(())), (None, Ok(()))]);
     }
 }

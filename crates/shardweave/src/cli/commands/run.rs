@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs, file: &WeaveFile, ranks: &mut Ranks) -> Result<(), Di
         return Err(mistake.help(help).into());
     }
     let planned = Planned::of(args, file);
-    let common = planned.as_ref().map(|planned| planned.common()).unwrap_or_default();
+    let common = planned.as_ref().map(|planned| planned.common(ranks.command_line())).unwrap_or_default();
     let Planned { choice, targets, sources, plan, compile_time } = ranks.agree_on(&common, planned)?;
 
     let ran = play(args, &plan, &sources, ranks)?;
@@ -73,8 +73,9 @@ impl<'a> Planned<'a> {
         Ok(Planned { choice, targets, sources, plan, compile_time: start.elapsed() })
     }
 
-    /// What all ranks must have in common. (That they have the same plan, the session sees to.)
-    fn common(&self) -> Vec<Common> {
+    /// What all ranks must have in common: last the command line, for of what differs, the others say more. (That they
+    /// have the same plan, the session sees to.)
+    fn common(&self, command_line: Common) -> Vec<Common> {
         let program = self.choice.program.to_string();
         let placement =
             self.choice.placement.map(|placement| placement.text(self.choice.program).to_string());
@@ -86,7 +87,7 @@ impl<'a> Planned<'a> {
             ("placement", &placement),
             ("set of sizes", &sizes),
         ];
-        texts.map(|(what, text)| (what, digest(&[text]))).into()
+        texts.map(|(what, text)| (what, digest(&[text]))).into_iter().chain([command_line]).collect()
     }
 }
 

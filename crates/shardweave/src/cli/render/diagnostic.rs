@@ -31,6 +31,11 @@ impl Source {
         Source { name: path.display().to_string(), text: String::from_utf8_lossy(bytes).into_owned() }
     }
 
+    /// No file: for mistakes that are in none.
+    pub fn none() -> Source {
+        Source::new(Path::new(""), &[])
+    }
+
     /// Tells mistakes and warnings. JSON goes to stdout, unless a result stands there already: that of a
     /// run whose check failed.
     pub fn tell(&self, found: &Diagnostics, format: Format, exit: Exit) {

@@ -10,7 +10,7 @@ mod timeline;
 
 pub use diagnostic::Source;
 pub use json::explanation as explanation_json;
-pub use output::{is_asked_for, result, unparsed};
+pub use output::{result, unparsed};
 pub use report::explanation as explanation_text;
 pub use run::{CheckReport, OutputReport, RunReport, Times, Told};
 pub use table::{Column, bytes, table};

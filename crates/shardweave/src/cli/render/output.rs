@@ -1,6 +1,6 @@
 //! The two streams. Colours are taken out by `anstream` where the stream is no terminal.
 
-use crate::exit::Exit;
+use crate::args::Format;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use shardweave_compiler::diagnostic::{Code, Diagnostic};
@@ -29,18 +29,12 @@ fn write_all(stream: &mut impl Write, text: &str) -> io::Result<()> {
     stream.flush()
 }
 
-/// What `clap` says of arguments that are no command: help and version are what was asked for.
-pub fn unparsed(errors: &[clap::Error]) -> Exit {
-    if is_asked_for(errors) {
-        let asked = errors.iter().map(|asked| asked.render().ansi().to_string());
-        let _ = result(&asked.collect::<String>()); // a closed stdout is no reason to fail
-        return Exit::Fine;
-    }
-    // The arguments did not parse, so whether JSON is wanted is read off the words.
-    if std::env::args_os().any(|word| word == "--json") {
+/// Tells what `clap` says of arguments that are no command.
+pub fn unparsed(errors: &[clap::Error], format: Format) {
+    if format == Format::Json {
         let errors: Vec<Value> = errors.iter().map(unparsed_json).collect();
-        let _ = result(&json!({ "errors": errors }).to_string());
-        return Exit::Usage;
+        let _ = result(&json!({ "errors": errors }).to_string()); // the status tells it too
+        return;
     }
     for error in errors {
         let text = error.render();
@@ -49,12 +43,6 @@ pub fn unparsed(errors: &[clap::Error]) -> Exit {
             _ => format!("[{}] {}", Code::Arguments, text.ansi()),
         });
     }
-    Exit::Usage
-}
-
-/// Whether these are no mistakes, but an answer that was asked for: help, or the version.
-pub fn is_asked_for(errors: &[clap::Error]) -> bool {
-    matches!(errors, [asked] if matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion))
 }
 
 fn unparsed_json(error: &clap::Error) -> Value {
