@@ -49,6 +49,7 @@ pub struct OutputFiles {
 struct Staged {
     target: PathBuf,
     beside: PathBuf,
+    ending: String,
 }
 
 impl OutputFiles {
@@ -136,8 +137,8 @@ impl OutputFiles {
                 end += length as u64;
             }
             file.set_len(end)?;
-            let beside = std::path::absolute(&staged.beside)?;
-            Ok((staged, Reserved { beside, starts }))
+            let ending = staged.ending.clone();
+            Ok((staged, Reserved { ending, starts }))
         };
         let (staged, reserved) = reserve().map_err(|error| cannot(path, &error))?;
         self.staged.push(staged);
@@ -176,10 +177,31 @@ impl OutputFiles {
 /// Room for arrays in a file that is being written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reserved {
-    /// The file, beside its target.
-    pub beside: PathBuf,
+    /// What the file's name has beyond that of its target: see [`beside`].
+    pub ending: String,
     /// Where the elements of each array start in it.
     pub starts: Vec<u64>,
+}
+
+/// The file that is written before it gets the name `path`: beside the target, to which `path` may be a symbolic link.
+///
+/// # Errors
+/// If the path leads nowhere.
+pub fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
+    hidden(&target_of(path)?, ending)
+}
+
+/// Through a symbolic link the file is written that it points to.
+fn target_of(path: &Path) -> io::Result<PathBuf> {
+    if path.is_symlink() { fs::canonicalize(path) } else { Ok(path.to_owned()) }
+}
+
+fn hidden(target: &Path, ending: &str) -> io::Result<PathBuf> {
+    let name = target.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(ending);
+    Ok(target.with_file_name(hidden))
 }
 
 /// The order in which a `.safetensors` file has arrays of these element types: the widest first.
@@ -198,7 +220,7 @@ struct Placed {
 
 impl Placed {
     fn put(staged: &Staged) -> io::Result<Placed> {
-        let Staged { target, beside } = staged;
+        let Staged { target, beside, .. } = staged;
         // What came there since the target was looked at is moved away only if it is a file.
         let old = match fs::symlink_metadata(target) {
             Ok(there) if there.is_file() => Some(beside.with_extension("old")),
@@ -238,8 +260,7 @@ impl Placed {
 
 impl Staged {
     fn create(path: &Path) -> io::Result<(Staged, File)> {
-        // Through a symbolic link the file is written that it points to.
-        let target = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_owned() };
+        let target = target_of(path)?;
         match fs::metadata(&target) {
             Ok(there) if !there.is_file() => {
                 return Err(io::Error::other("there is something that is no file"));
@@ -247,14 +268,11 @@ impl Staged {
             Ok(there) if there.permissions().readonly() => return Err(io::ErrorKind::PermissionDenied.into()),
             _ => {}
         }
-        let name = target.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
         for attempt in 0_u32.. {
-            let mut hidden = std::ffi::OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".{}.{attempt}.partial", std::process::id()));
-            let beside = target.with_file_name(hidden);
+            let ending = format!(".{}.{attempt}.partial", std::process::id());
+            let beside = hidden(&target, &ending)?;
             match File::create_new(&beside) {
-                Ok(file) => return Ok((Staged { target, beside }, file)),
+                Ok(file) => return Ok((Staged { target, beside, ending }, file)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => {}
                 Err(error) => return Err(error),
             }

@@ -32,7 +32,8 @@ pub use reshard::Resharded;
 use crate::arena::Arenas;
 use crate::array::Array;
 use crate::execute::{
-    InputError, Job, NotReady, PackedConstants, Play, Record, Recorder, Recording, RunError, WrongInput,
+    InputError, Job, NotReady, PackedConstants, Play, Record, Recorder, Recording, RunError, Streams,
+    WrongInput,
 };
 use crate::instantiate::LaneId;
 use crate::meet::lock;
@@ -371,6 +372,12 @@ impl Session {
     /// The plan in use, if the session compiled it or was made from it.
     pub fn plan(&self) -> Option<&Plan> {
         self.in_use.as_ref()?.loaded.plan.as_ref()
+    }
+
+    /// Whether the streams of the plan in use run beside each other; none if it has only one.
+    pub fn streams(&self) -> Option<Streams> {
+        let host = &self.plan()?.host;
+        (host.streams > 1).then(|| plans::streams(host, &self.options))
     }
 
     /// Makes the plan for these sizes the one in use, compiling it if it is not there.

@@ -108,7 +108,7 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
 }
 
 /// Whether streams run beside each other: see [`Session`](super::Session).
-fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
+pub(super) fn streams(host: &HostProgram, options: &SessionOptions) -> Streams {
     let lanes = host.streams as u64;
     let pays = match (&options.engine, options.backend) {
         // By what all ranks know, so that all choose the same.

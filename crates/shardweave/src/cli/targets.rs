@@ -8,7 +8,7 @@ use serde_json::json;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::program::{Program, ValueId};
 use shardweave_compiler::text::closest;
-use shardweave_runtime::files::{FileFormat, OutputFiles};
+use shardweave_runtime::files::{FileFormat, OutputFiles, Reserved, beside};
 use shardweave_runtime::session::{OutputPieces, Session};
 use shardweave_runtime::tensor::Tensor;
 use std::fs::OpenOptions;
@@ -61,19 +61,22 @@ impl Targets {
         own.or(self.safetensors.as_ref()).map(PathBuf::as_path)
     }
 
-    /// Writes all files, or none.
+    /// Writes all files, or none. In one process outputs are put together first: pieces can have many short stretches,
+    /// each of which would be a write of its own, and the reference has no pieces.
     pub fn write(&self, program: &Program, ran: &Ran, ranks: &mut Ranks) -> Result<(), Diagnostics> {
-        let arrays = match (ranks.engine(), &ran.session) {
+        let mut files = match (ranks.engine(), &ran.session) {
             (Some(_), Some(session)) => self.write_pieces(program, session, &ran.outputs, ranks)?,
             _ => self.write_whole(program, &ran.outputs)?,
         };
-        let mut files = arrays;
-        let written = match (&self.trace, ranks.is_first()) {
-            (Some(path), true) => files.write_bytes(path, trace::chrome(&ran.recording).as_bytes()),
-            _ => Ok(()),
+        let recording = &ran.recording;
+        let finish = || {
+            if let Some(path) = &self.trace {
+                files.write_bytes(path, trace::chrome(recording).as_bytes())?;
+            }
+            files.commit()
         };
-        let committed = written.and_then(|()| files.commit());
-        ranks.agree(committed.map_err(Diagnostics::from))
+        let finished = ranks.first_alone(finish).unwrap_or(Ok(()));
+        ranks.agree(finished.map_err(Diagnostics::from))
     }
 
     fn write_whole(
@@ -109,22 +112,45 @@ impl Targets {
         let pieces = ranks.agree(pieces)?;
         let mut files = OutputFiles::new();
         let room = if ranks.is_first() { self.reserve(program, &pieces, &mut files) } else { Ok(Vec::new()) };
-        let room = room.map(|room| room_text(&room).into_bytes()).map_err(Diagnostics::from);
-        let room = room_of(&ranks.first_says(room)?);
-        let written = room.iter().try_for_each(|(name, file, start)| {
-            let own =
-                pieces.iter().find(|pieces| pieces.name() == name).expect("only outputs have room in files");
-            write_at(own, whole.iter().find(|(output, _)| output == name), file, *start).map_err(|error| {
-                let message = format!("file `{}` cannot be written: {error}", file.display());
-                Diagnostic::general(Code::FileWrite, message)
-                    .help("all ranks must see the folder of the outputs")
+        let room = room.map(|room| json!(room).to_string().into_bytes()).map_err(Diagnostics::from);
+        let room: Vec<Room> =
+            serde_json::from_slice(&ranks.first_says(room)?).expect("what the first rank tells can be read");
+        let all = || self.written(program, &pieces).into_iter().zip(&room);
+        let (parts, own): (Vec<_>, Vec<_>) = all().partition(|((one, _), _)| one.are_parts());
+        let written = own
+            .into_iter()
+            .try_for_each(|((one, path), room)| write_at(path, room, |write| one.try_for_each(write)));
+        ranks.agree(written.map_err(Diagnostics::from))?;
+        let parts = parts.into_iter().map(|((one, path), room)| (one.name(), path, room));
+        let parts: Vec<(&str, &Path, &Room)> = parts.collect();
+        let combined = ranks.first_alone(|| {
+            parts.into_iter().try_for_each(|(name, path, room)| {
+                let whole = whole.iter().find(|(output, _)| output == name);
+                let (_, whole) = whole.expect("the first rank has all that is combined");
+                write_at(path, room, |write| write(0, whole.bytes()))
             })
         });
-        ranks.agree(written.map_err(Diagnostics::from))?;
+        ranks.agree(combined.unwrap_or(Ok(())).map_err(Diagnostics::from))?;
         Ok(files)
     }
 
-    /// Room for all outputs: the name of each, the file, and where in it.
+    /// Each array that is written, with the file it is written to.
+    fn written<'a, 'p>(
+        &'a self,
+        program: &Program,
+        pieces: &'a [OutputPieces<'p>],
+    ) -> Vec<(&'a OutputPieces<'p>, &'a Path)> {
+        let one_each = self.npy.iter().map(|(value, path)| {
+            let name = &program.values()[*value].name;
+            let output = pieces.iter().find(|output| output.name() == name);
+            (output.expect("a run gives all outputs, and only outputs are targets"), path.as_path())
+        });
+        let together =
+            self.safetensors.iter().flat_map(|path| pieces.iter().map(move |one| (one, path.as_path())));
+        one_each.chain(together).collect()
+    }
+
+    /// Room for each array that is written, in that order.
     fn reserve(
         &self,
         program: &Program,
@@ -132,53 +158,41 @@ impl Targets {
         files: &mut OutputFiles,
     ) -> Result<Vec<Room>, Diagnostic> {
         let mut room = Vec::new();
-        for (value, path) in &self.npy {
-            let name = &program.values()[*value].name;
-            let output = pieces.iter().find(|output| output.name() == name);
-            let output = output.expect("a run gives all outputs, and only outputs are targets");
-            let reserved = files.reserve_npy(path, output.dtype(), &output.shape())?;
-            room.push((name.clone(), reserved.beside, reserved.starts[0]));
+        for (output, path) in &self.written(program, pieces)[..self.npy.len()] {
+            let Reserved { ending, starts } = files.reserve_npy(path, output.dtype(), &output.shape())?;
+            room.push((ending, starts[0]));
         }
         if let Some(path) = &self.safetensors {
             let arrays: Vec<_> = pieces.iter().map(|one| (one.name(), one.dtype(), one.shape())).collect();
-            let reserved = files.reserve_safetensors(path, &arrays)?;
-            let all = arrays.iter().zip(reserved.starts);
-            room.extend(all.map(|((name, ..), start)| ((*name).to_owned(), reserved.beside.clone(), start)));
+            let Reserved { ending, starts } = files.reserve_safetensors(path, &arrays)?;
+            room.extend(starts.into_iter().map(|start| (ending.clone(), start)));
         }
         Ok(room)
     }
 }
 
-/// The name of an output, the file it is written to, and where in it its elements start.
-type Room = (String, PathBuf, u64);
+/// What ranks do not know of a file that the first one makes: the ending of the name that it has while it is written,
+/// and where in it the elements of an array start. (The target's own name may be no text, and all have it.)
+type Room = (String, u64);
 
-/// The room as it is told to other ranks.
-fn room_text(room: &[Room]) -> String {
-    json!(room.iter().map(|(name, file, start)| (name, file, start)).collect::<Vec<_>>()).to_string()
-}
-
-fn room_of(text: &[u8]) -> Vec<Room> {
-    serde_json::from_slice(text).expect("what the first rank tells can be read")
-}
-
-/// Writes what lies here of an output.
+/// Writes stretches of an array, each from a byte of it on.
 fn write_at(
-    pieces: &OutputPieces<'_>,
-    whole: Option<&(String, Tensor)>,
-    file: &Path,
-    start: u64,
-) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(file)?;
-    let mut write = |at: u64, bytes: &[u8]| {
-        file.seek(SeekFrom::Start(start + at))?;
-        file.write_all(bytes)
+    target: &Path,
+    (ending, start): &Room,
+    stretches: impl FnOnce(&mut dyn FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()>,
+) -> Result<(), Diagnostic> {
+    let write = || {
+        let mut file = OpenOptions::new().write(true).open(beside(target, ending)?)?;
+        stretches(&mut |at, bytes| {
+            file.seek(SeekFrom::Start(start + at))?;
+            file.write_all(bytes)
+        })?;
+        file.sync_all()
     };
-    match (pieces.are_parts(), whole) {
-        (true, Some((_, whole))) => write(0, whole.bytes())?,
-        (true, None) => {} // the first rank has it
-        (false, _) => pieces.try_for_each(write)?,
-    }
-    file.sync_all()
+    write().map_err(|error| {
+        let message = format!("file `{}` cannot be written: {error}", target.display());
+        Diagnostic::general(Code::FileWrite, message).help("all ranks must see the folder of the outputs")
+    })
 }
 
 /// The output that goes to a `.npy` file.

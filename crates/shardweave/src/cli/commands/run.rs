@@ -21,8 +21,10 @@ use shardweave_compiler::file::WeaveFile;
 use shardweave_compiler::id::Table;
 use shardweave_compiler::program::Program;
 use shardweave_runtime::engine::digest;
+use shardweave_runtime::execute::Streams;
 use shardweave_runtime::files::FileArray;
 use shardweave_runtime::random::RandomArray;
+use shardweave_runtime::session::SessionOptions;
 use shardweave_runtime::tensor::ArraySource;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +49,10 @@ pub fn run(args: &RunArgs, file: &WeaveFile, ranks: &mut Ranks) -> Result<(), Di
     targets.write(choice.program, &ran, ranks)?;
 
     let told = match ranks.is_first() {
-        true => tell(args, &plan, &targets, &ran, checked.as_ref(), compile_time),
+        true => {
+            let progress = progress(&plan, &ran, ranks);
+            tell(args, &plan, &targets, &ran, checked.as_ref(), compile_time, progress)
+        }
         false => Ok(()),
     };
     let ended = told.and_then(|()| checked.and_then(|checked| checked.failed).map_or(Ok(()), Err));
@@ -121,6 +126,21 @@ fn sources(args: &RunArgs, program: &Program, bound: &Bound) -> Sources {
     bound.arrays.iter().map(source).collect::<Table<_, _>>()
 }
 
+/// How what ranks send to each other goes on while they compute.
+fn progress(plan: &Plan, ran: &Ran, ranks: &Ranks) -> Option<String> {
+    let place = ranks.engine()?.place();
+    Some(match ran.session.as_ref()?.streams()? {
+        Streams::Apart => "communication has a thread of its own on each rank".into(),
+        Streams::Merged => {
+            let streams = place.devices_here(plan.host.devices) * plan.host.streams as u64;
+            let cores = SessionOptions::default().cores;
+            format!(
+                "communication runs between computations: the first rank's host has {streams} streams, and cores for {cores}"
+            )
+        }
+    })
+}
+
 fn tell(
     args: &RunArgs,
     plan: &Plan,
@@ -128,6 +148,7 @@ fn tell(
     ran: &Ran,
     checked: Option<&Checked>,
     compile_time: Duration,
+    progress: Option<String>,
 ) -> Result<(), Diagnostic> {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     let outputs = plan.program.outputs().iter().map(|&output| {
@@ -143,6 +164,7 @@ fn tell(
         }
     });
     let mut plan_report = plan.report.clone();
+    plan_report.notes.extend(progress);
     let mut over = Over::Memory;
     if let (Some(link), Player::Threads) = (args.target.link, args.on) {
         over = Over::SimulatedLink;
