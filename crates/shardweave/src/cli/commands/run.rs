@@ -130,7 +130,9 @@ fn sources(args: &RunArgs, program: &Program, bound: &Bound) -> Sources {
 fn progress(plan: &Plan, ran: &Ran, ranks: &Ranks) -> Option<String> {
     let place = ranks.engine()?.place();
     Some(match ran.session.as_ref()?.streams()? {
-        Streams::Apart => "communication has a thread of its own on each rank".into(),
+        Streams::Apart => {
+            "communication has a thread of its own on each rank of the first rank's host".into()
+        }
         Streams::Merged => {
             let streams = place.devices_here(plan.host.devices) * plan.host.streams as u64;
             let cores = SessionOptions::default().cores;
