@@ -128,18 +128,13 @@ fn sources(args: &RunArgs, program: &Program, bound: &Bound) -> Sources {
 
 /// How what ranks send to each other goes on while they compute.
 fn progress(plan: &Plan, ran: &Ran, ranks: &Ranks) -> Option<String> {
-    let place = ranks.engine()?.place();
+    ranks.engine()?;
     Some(match ran.session.as_ref()?.streams()? {
-        Streams::Apart => {
-            "communication has a thread of its own on each rank of the first rank's host".into()
-        }
-        Streams::Merged => {
-            let streams = place.devices_here(plan.host.devices) * plan.host.streams as u64;
-            let cores = SessionOptions::default().cores;
-            format!(
-                "communication runs between computations: the first rank's host has {streams} streams, and cores for {cores}"
-            )
-        }
+        Streams::Apart => "communication has a thread of its own on each rank".into(),
+        Streams::Merged => format!(
+            "communication runs between computations: some machine lacks a core for each of the {} streams of its devices",
+            plan.host.streams
+        ),
     })
 }
 
