@@ -24,7 +24,6 @@ use shardweave_runtime::engine::digest;
 use shardweave_runtime::execute::Streams;
 use shardweave_runtime::files::FileArray;
 use shardweave_runtime::random::RandomArray;
-use shardweave_runtime::session::SessionOptions;
 use shardweave_runtime::tensor::ArraySource;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
