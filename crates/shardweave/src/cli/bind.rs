@@ -10,7 +10,8 @@
 //! Every mistake is collected: a name that is no input, an array given twice, a tensor that the weights
 //! lack, types and sizes that do not fit, an input that gets nothing.
 
-use crate::args::{ArrayArgs, NamedSize};
+use crate::args::ArrayArgs;
+use crate::values::NamedSize;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::id::Table;

@@ -20,6 +20,7 @@ mod ranks;
 mod render;
 mod targets;
 mod trace;
+mod values;
 
 use args::{Asked, Cli, Command, FileCommand, Format, MeasureArgs};
 use choose::choose;

@@ -1,7 +1,8 @@
 //! Playing the devices: a session of threads, in lockstep or of ranks, or the reference on one device.
 
-use crate::args::{Player, RunArgs};
+use crate::args::RunArgs;
 use crate::ranks::Ranks;
+use crate::values::Player;
 use crate::{faults, memory};
 use shardweave_compiler::compile::Plan;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};

@@ -1,8 +1,9 @@
 //! Where outputs are written: found out before anything runs, written when everything has succeeded.
 
-use crate::args::{NamedFile, RunArgs};
+use crate::args::RunArgs;
 use crate::playing::Ran;
 use crate::ranks::Ranks;
+use crate::values::NamedFile;
 use crate::{faults, trace};
 use serde_json::json;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};

@@ -1,9 +1,10 @@
 //! `shardweave compile`: any form that a program goes through, as text that can be read back.
 
-use crate::args::{CompileArgs, Form, Format};
+use crate::args::{CompileArgs, Format};
 use crate::bind::{Missing, bind};
 use crate::choose::{Choice, choose};
 use crate::render::result;
+use crate::values::Form;
 use serde_json::json;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::Diagnostics;

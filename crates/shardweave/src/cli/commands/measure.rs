@@ -98,7 +98,7 @@ fn short(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Link;
+    use crate::values::Link;
 
     #[test]
     fn numbers_have_three_digits() {

@@ -7,7 +7,7 @@
 //! Outputs are written when everything else has gone well, also when the check has failed: then they
 //! are what one wants to look at.
 
-use crate::args::{Format, Player, RunArgs};
+use crate::args::{Format, RunArgs};
 use crate::bind::{Bound, Missing, bind};
 use crate::checked::{Checked, check};
 use crate::choose::{Choice, choose};
@@ -15,6 +15,7 @@ use crate::playing::{Ran, Sources, play};
 use crate::ranks::{Common, Ranks};
 use crate::render::{OutputReport, Over, RunReport, Timeline, Times, Told, result};
 use crate::targets::Targets;
+use crate::values::Player;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::file::WeaveFile;
