@@ -43,6 +43,8 @@
 //! * An engine that made MPI itself ends it when it and all shared memory have been dropped.
 //!
 //! `unsafe` is denied but in the files that say why they expect it: the binding, requests under way, and windows.
+// Without the feature there is nothing that the text above could link to.
+#![cfg_attr(not(feature = "engine"), allow(rustdoc::broken_intra_doc_links))]
 #![deny(unsafe_code)]
 #![cfg(feature = "engine")]
 
