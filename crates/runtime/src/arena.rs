@@ -80,7 +80,7 @@ impl SharedBytes {
     /// Bytes that live as long as their owner.
     ///
     /// # Safety
-    /// `start` is a multiple of [`ALIGNMENT`], the `bytes` bytes from there can be read and written, by this process
+    /// `start` is a multiple of 64, the `bytes` bytes from there can be read and written, by this process
     /// and those it shares them with, until `owner` is dropped, and nobody else uses them.
     pub unsafe fn new(start: NonNull<u8>, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> SharedBytes {
         SharedBytes { start, bytes, owner }

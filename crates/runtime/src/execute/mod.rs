@@ -12,7 +12,7 @@
 //! named lanes have published the tick, whatever else happens. A lane that fails stops, and tells; one
 //! that waits for a lane that has stopped stops too, for it cannot go on. Where lanes are in other processes, who
 //! cannot be told in between, a lane that fails goes on with all that others wait for instead
-//! ([`AfterFailure::GoOn`]), and only computes no more. So which lanes come how far
+//! (`AfterFailure::GoOn`), and only computes no more. So which lanes come how far
 //! follows from the program alone, and every executor reports the same first failure: the earliest in
 //! program order, of the lowest device. Everybody comes to an end: a lane finishes, fails, or stops.
 
