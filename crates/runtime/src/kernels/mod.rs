@@ -93,6 +93,12 @@ pub fn can_pack() -> bool {
     product::packed::len(16, 128).is_some()
 }
 
+/// Whether a product of many rows that packs an operand for itself alone is as fast as one that does not: OpenBLAS is
+/// faster.
+pub fn can_pack_anew() -> bool {
+    can_pack() && !cfg!(feature = "blas")
+}
+
 /// How many bytes an operand takes that is packed; none if the operation does not gain by it.
 pub fn packed_bytes(
     op: &Op,
