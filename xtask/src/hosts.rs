@@ -27,6 +27,12 @@ const LIMIT: &str = "120";
 
 const SIZES: [&str; 4] = ["b=2", "s=1024", "e=512", "h=2048"];
 
+/// The MLP at once, in steps with one owner each, and in steps of which every rank has a part.
+const PLACEMENTS: [&str; 3] = ["sequence_parallel", "overlapped", "overlapped_fine"];
+
+/// What plans are made for: the link between the hosts.
+const LINK: [&str; 2] = ["--link", "100,0.125"];
+
 /// What lies in the folder of the runs.
 const FOLDER: &str = "target/hosts";
 
@@ -134,10 +140,10 @@ impl Runs<'_> {
         let hosts = [vec!["0".to_string(); ranks[0]], vec![ranks[0].to_string(); ranks[1]]].concat();
         run(self.ranks(ranks, "shardweave-testkit-ranks", &["hosts", &hosts.join(",")]))?;
         let axis = format!("line.tp={total}");
-        for placement in ["sequence_parallel", "overlapped"] {
+        for placement in PLACEMENTS {
             println!("\n{placement} on {} ranks of one host and {} of another", ranks[0], ranks[1]);
             let words = ["run", "examples/mlp.weave", "--placement", placement, "--mesh", &axis, "--size"];
-            let words = [&words[..], &SIZES, &["--random", "1", "--outputs"]].concat();
+            let words = [&words[..], &SIZES, &LINK, &["--random", "1", "--outputs"]].concat();
             let (here, there) =
                 (format!("{FOLDER}/threads.safetensors"), format!("{FOLDER}/ranks.safetensors"));
             let mut threads = Command::new(self.built("shardweave"));
