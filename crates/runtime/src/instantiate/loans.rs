@@ -222,24 +222,14 @@ fn broken() -> InstantiateError {
 mod tests {
     use super::*;
 
+    use crate::instantiate::planned::planned;
     use crate::instantiate::{LaneId, Lending, Loans, Operand, Reads, Streams, Work, instantiate};
-    use shardweave_compiler::compile::{CompileOptions, compile};
-    use shardweave_compiler::file::parse_file;
-    use shardweave_compiler::program::SizeBinder;
 
     /// What the second of three devices does with gathered rows; of kernels, whose first operand they read.
     fn tasks(rows: u64, (loans, reads): (Loans, Reads), constants: &[&str]) -> Vec<String> {
-        let text = format!(
-            "mesh line {{ tp = 3 }}\nprogram p {{\ninput x: f32[s={rows}, e=16]\ninput w: f32[h=300, e]\n\
-             y = linear(x, w)\noutput y\n}}\nplacement q for p on line {{\nx: s/tp\nw: h/tp\ny: h/tp\n}}\n"
-        );
-        let (file, found) = parse_file(&text, &[]);
-        assert!(found.is_empty(), "{found}");
-        let (program, placement) = (&file.programs()[0], &file.placements()[0]);
-        let sizes = SizeBinder::new(program).finish().expect("all sizes are in the text");
-        let constants = constants.iter().map(ToString::to_string).collect();
-        let options = CompileOptions { constants, ..CompileOptions::default() };
-        let plan = compile(program, Some(placement), &sizes, &options).expect("it can be planned");
+        let statements =
+            format!("input x: f32[s={rows}, e=16]\ninput w: f32[h=300, e]\ny = linear(x, w)\noutput y");
+        let plan = planned(3, &statements, "x: s/tp\nw: h/tp\ny: h/tp", constants);
         let lending = Lending { loans, reads };
         let tasks = instantiate(&plan.host, Streams::Merged, lending, None).expect("it can be instantiated");
         let text = |work: &Work| match work {

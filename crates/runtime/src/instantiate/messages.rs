@@ -291,24 +291,13 @@ fn unpacked(copy: &Copy, own: usize, next: &mut BTreeMap<usize, usize>) -> Optio
 mod tests {
     use super::*;
     use crate::engine::Place;
+    use crate::instantiate::planned::planned;
     use crate::instantiate::{Lending, Loans, Reads, Streams, Work, instantiate};
-    use shardweave_compiler::compile::{CompileOptions, compile};
-    use shardweave_compiler::file::parse_file;
-    use shardweave_compiler::program::SizeBinder;
 
     /// What each of the ranks exchanges at `y = reshard(x)`, one phase after another.
     fn exchanged(x: &str, from: &str, to: &str, hosts: &[u32]) -> Vec<Vec<Messages>> {
-        let text = format!(
-            "mesh line {{ tp = {} }}\nprogram p {{\ninput x: {x}\ny = reshard(x)\noutput y\n}}\n\
-             placement q for p on line {{\nx: {from}\ny: {to}\n}}\n",
-            hosts.len()
-        );
-        let (file, found) = parse_file(&text, &[]);
-        assert!(found.is_empty(), "{found}");
-        let (program, placement) = (&file.programs()[0], &file.placements()[0]);
-        let sizes = SizeBinder::new(program).finish().expect("all sizes are in the text");
-        let plan = compile(program, Some(placement), &sizes, &CompileOptions::default());
-        let plan = plan.expect("it can be planned");
+        let statements = format!("input x: {x}\ny = reshard(x)\noutput y");
+        let plan = planned(hosts.len(), &statements, &format!("x: {from}\ny: {to}"), &[]);
         let of_rank = |rank| {
             let lending = Lending { loans: Loans::WhereItPays, reads: Reads::InPlace };
             let (hosts, machines, cores) = (hosts.to_vec(), hosts.to_vec(), vec![1; hosts.len()]);

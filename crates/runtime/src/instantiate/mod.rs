@@ -17,6 +17,8 @@ mod loans;
 mod messages;
 mod moves;
 mod packing;
+#[cfg(test)]
+mod planned;
 mod runs;
 mod slices;
 pub(crate) mod tasks;

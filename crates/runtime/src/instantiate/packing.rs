@@ -265,23 +265,12 @@ fn shared_operands(program: &HostProgram) -> BTreeMap<InstrId, Shared> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instantiate::planned::planned;
     use crate::instantiate::{Lending, Loans, Reads, Streams, Work, instantiate};
-    use shardweave_compiler::compile::{CompileOptions, compile};
-    use shardweave_compiler::file::parse_file;
-    use shardweave_compiler::program::SizeBinder;
 
     /// For each product of the first device: who packs, and which bytes; none if nobody does.
     fn packed(statements: &str, placement: &str, constants: &[&str]) -> Vec<Option<(Made, Range<usize>)>> {
-        let text = format!(
-            "mesh line {{ tp = 2 }}\nprogram p {{\n{statements}\n}}\nplacement q for p on line {{\n{placement}\n}}\n"
-        );
-        let (file, found) = parse_file(&text, &[]);
-        assert!(found.is_empty(), "{found}");
-        let (program, placement) = (&file.programs()[0], &file.placements()[0]);
-        let sizes = SizeBinder::new(program).finish().expect("all sizes are in the text");
-        let constants = constants.iter().map(ToString::to_string).collect();
-        let options = CompileOptions { constants, ..CompileOptions::default() };
-        let plan = compile(program, Some(placement), &sizes, &options).expect("it can be planned");
+        let plan = planned(2, statements, placement, constants);
         let lending = Lending { loans: Loans::WhereItPays, reads: Reads::InPlace };
         let tasks = instantiate(&plan.host, Streams::Merged, lending, None).expect("it can be instantiated");
         let of_first = &tasks.lanes[crate::instantiate::LaneId::new(0)].tasks;

@@ -10,7 +10,7 @@
 //! plan), so a tick means the same to all.
 
 use crate::engine::{Engine, EngineError, SharedBytes};
-use crate::meet::Tick;
+use crate::meet::{Cores, Tick};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -59,12 +59,12 @@ impl Ticks {
     }
 
     /// Waits until the lane has told the tick; `false` if it takes longer than the timeout.
-    pub fn wait(&self, lane: LaneOf, tick: Tick, looks: Looks, timeout: Option<Duration>) -> bool {
+    pub fn wait(&self, lane: LaneOf, tick: Tick, cores: Cores, timeout: Option<Duration>) -> bool {
         let number = self.bytes(lane).number(lane.lane * LINE);
         let there = || number.load(Ordering::Acquire) >= tick;
-        let (spins, yields) = match looks {
-            Looks::Often => (LOOKS, YIELDS),
-            Looks::Seldom => (0, YIELDS),
+        let (spins, yields) = match cores {
+            Cores::Enough => (LOOKS, YIELDS),
+            Cores::TooFew => (0, YIELDS),
         };
         for _ in 0..spins {
             if there() {
@@ -92,13 +92,4 @@ impl Ticks {
     fn bytes(&self, lane: LaneOf) -> &SharedBytes {
         self.ranks[lane.rank].as_ref().expect("lanes meet only where they share memory")
     }
-}
-
-/// How to wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Looks {
-    /// There is a core for every lane of the host.
-    Often,
-    /// Others want to run.
-    Seldom,
 }

@@ -23,7 +23,7 @@ use crate::meet::{Cores, Met, Tick, lock};
 use crate::threads::urgency::{self, Urgency};
 use crate::threads::{Crew, Round};
 pub(crate) use agree::{agree, all_have, or_end};
-use board::{LaneOf, Looks, MOST_LANES, Ticks};
+use board::{LaneOf, MOST_LANES, Ticks};
 pub(crate) use recorded::together;
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::mesh::DeviceId;
@@ -61,7 +61,7 @@ struct Run {
     lanes: Arc<Table<LaneId, LaneOf>>,
     /// The last tick of the runs before.
     before: Tick,
-    looks: Looks,
+    cores: Cores,
 }
 
 impl Ranks {
@@ -105,13 +105,13 @@ impl Ranks {
             )));
         }
         let here = |of: &&LaneOf| place.is_on_machine(of.rank);
-        let (looks, cores) = match lanes.values().filter(here).count() <= place.cores[place.rank] {
-            true => (Looks::Often, Cores::Enough),
-            false => (Looks::Seldom, Cores::TooFew),
+        let cores = match lanes.values().filter(here).count() <= place.cores[place.rank] {
+            true => Cores::Enough,
+            false => Cores::TooFew,
         };
         let before = self.ticks;
         self.ticks += job.tasks.last_tick;
-        *lock(&players.run) = Some(Run { job: job.clone(), lanes: Arc::new(lanes), before, looks });
+        *lock(&players.run) = Some(Run { job: job.clone(), lanes: Arc::new(lanes), before, cores });
         let round: Round = {
             let (players, own) = (players.clone(), own.clone());
             Arc::new(move |n| players.play(own[n]))
@@ -209,7 +209,7 @@ impl Rendezvous for Board<'_> {
         // A lane of this rank computes, or waits for another rank itself, and then it is the one who knows for whom.
         let own = of.rank == self.players.engine.place().rank;
         let timeout = self.players.timeout.filter(|_| !own);
-        if !self.players.ticks.wait(of, self.run.before + tick, self.run.looks, timeout) {
+        if !self.players.ticks.wait(of, self.run.before + tick, self.run.cores, timeout) {
             self.late(&[of.rank], &self.waits_at(tick));
         }
         Met::Reached
