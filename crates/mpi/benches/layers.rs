@@ -11,7 +11,7 @@ mod functions;
 mod subjects;
 
 use functions::Direct;
-use shardweave_mpi::{Mpi, Transport};
+use shardweave_mpi::{Mpi, MpiOptions, Transport};
 use shardweave_runtime::engine::Engine;
 use shardweave_runtime::session::{Session, SessionOptions};
 use shardweave_testkit::launch;
@@ -42,9 +42,10 @@ fn main() -> ExitCode {
 /// What one rank does.
 fn rank(library: &str) {
     let shared = Arc::new(Mpi::init().expect("MPI begins"));
-    let joined = Mpi::from_fortran(shared.to_fortran()).expect("the same ranks once more");
+    let messages = MpiOptions { transport: Transport::Messages, ..MpiOptions::default() };
+    let messages = messages.from_fortran(shared.to_fortran()).expect("the same ranks once more");
     let direct = Direct::load(library, &shared);
-    let ranks = Ranks { messages: Arc::new(joined.with_transport(Transport::Messages)), shared };
+    let ranks = Ranks { messages: Arc::new(messages), shared };
     ranks.tell("layers, f32: m, k, n", "threads");
     for m in [512, 2048] {
         for layer in &LAYERS {

@@ -4,6 +4,7 @@
 //! time only, it is what they take turns by; so nothing may block in a call unless all ranks are known to make it.
 #![expect(unsafe_code, reason = "calls of C functions; what they may assume is said at each")]
 
+use crate::blocking::bounded;
 use shardweave_runtime::engine::EngineError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
@@ -17,6 +18,7 @@ unsafe extern "C" {
     fn sw_threads(level: *mut c_int) -> c_int;
     fn sw_end() -> c_int;
     fn sw_abort(comm: u64, status: c_int) -> c_int;
+    fn sw_end_process(status: c_int) -> !;
     fn sw_text(code: c_int, text: *mut c_char, bytes: c_int);
     fn sw_world() -> u64;
     fn sw_from_fortran(fortran: i32, comm: *mut u64, none: *mut c_int) -> c_int;
@@ -126,8 +128,10 @@ pub(crate) struct Note {
 
 /// From which threads MPI takes calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Threads {
+pub enum Threads {
+    /// From one at a time: they take turns, and all exchanges go in messages.
     OneAtATime,
+    /// From any, at any time.
     Any,
 }
 
@@ -144,6 +148,8 @@ pub(crate) struct Library {
     aborting: AtomicBool,
     /// Why something stays under way for ever.
     broken: OnceLock<String>,
+    /// How long calls wait for other ranks.
+    timeout: Option<Duration>,
 }
 
 /// Whether an MPI function did its work.
@@ -164,6 +170,22 @@ pub(crate) fn refused(why: impl Into<String>) -> EngineError {
     EngineError::Refused(why.into())
 }
 
+/// Says something about this process, in one write, so that it does not mix with what other ranks say. If nobody reads
+/// it, that is all.
+pub(crate) fn say(what: &str) {
+    let _ = std::io::stderr().write_all(format!("shardweave: {what}\n").as_bytes());
+    std::thread::sleep(TO_BE_READ);
+}
+
+/// Ends this process at once, in the middle of whatever its threads do; its launcher ends all others.
+pub(crate) fn end_process() -> ! {
+    // SAFETY: it asks the system only.
+    unsafe { sw_end_process(c_int::from(BROKEN)) }
+}
+
+/// The status of a process that ends so.
+const BROKEN: u8 = 3;
+
 /// How long a launcher may take to pass on what a rank says: some end without what they have not read yet.
 const TO_BE_READ: Duration = Duration::from_millis(200);
 
@@ -172,7 +194,7 @@ static BEGINNING: Mutex<()> = Mutex::new(());
 
 impl Library {
     /// Begins MPI.
-    pub(crate) fn begin(threads: Threads) -> Result<Library, EngineError> {
+    pub(crate) fn begin(threads: Threads, timeout: Option<Duration>) -> Result<Library, EngineError> {
         let _one = BEGINNING.lock().unwrap_or_else(PoisonError::into_inner);
         if is_begun()? {
             return Err(refused(
@@ -186,11 +208,11 @@ impl Library {
         check(unsafe { sw_begin(wanted, &mut level) })?;
         // SAFETY: MPI has begun.
         let world = Comm(unsafe { sw_world() });
-        Library::of(level, true, world)
+        Library::of(level, true, world, timeout)
     }
 
     /// Takes MPI as the program began it.
-    pub(crate) fn joined(fortran: i32) -> Result<Library, EngineError> {
+    pub(crate) fn joined(fortran: i32, timeout: Option<Duration>) -> Result<Library, EngineError> {
         if !is_begun()? {
             return Err(refused("MPI has not begun in this process, so it has no communicator to give"));
         }
@@ -202,11 +224,11 @@ impl Library {
         if none != 0 {
             return Err(refused(format!("{fortran} is not the Fortran handle of a communicator")));
         }
-        Library::of(level, false, Comm(comm))
+        Library::of(level, false, Comm(comm), timeout)
             .map_err(|error| refused(format!("the communicator with the Fortran handle {fortran}: {error}")))
     }
 
-    fn of(level: c_int, ours: bool, base: Comm) -> Result<Library, EngineError> {
+    fn of(level: c_int, ours: bool, base: Comm, timeout: Option<Duration>) -> Result<Library, EngineError> {
         let turns = match level {
             0 => {
                 return Err(refused(
@@ -218,7 +240,7 @@ impl Library {
             _ => None,
         };
         let (aborting, broken) = (AtomicBool::new(false), OnceLock::new());
-        let mut library = Library { turns, ours, base, rank: 0, aborting, broken };
+        let mut library = Library { turns, ours, base, rank: 0, aborting, broken, timeout };
         library.rank = library.rank_of(base)?.0;
         Ok(library)
     }
@@ -228,21 +250,18 @@ impl Library {
         if self.ours {
             // What it says comes too late to be of use.
             // SAFETY: the last call.
-            let _ = self.call(|| unsafe { sw_end() });
+            let _ = self.blocking("end", || unsafe { sw_end() });
         }
     }
 
     /// Ends all ranks.
     pub(crate) fn abort(&self, reason: &str) -> ! {
         if !self.aborting.swap(true, Ordering::SeqCst) {
-            // In one write, so that it does not mix with what other ranks say. If nobody reads it, that is all.
-            let said = format!("shardweave: rank {}: {reason}\n", self.rank);
-            let _ = std::io::stderr().write_all(said.as_bytes());
-            std::thread::sleep(TO_BE_READ);
+            say(&format!("rank {}: {reason}", self.rank));
             let _turn = self.turn_soon();
             // SAFETY: MPI has begun, and the communicator is of all ranks.
-            unsafe { sw_abort(self.base.0, 3) };
-            std::process::exit(3);
+            unsafe { sw_abort(self.base.0, c_int::from(BROKEN)) };
+            end_process();
         }
         // Another thread is at it.
         loop {
@@ -282,6 +301,16 @@ impl Library {
     pub(crate) fn call(&self, function: impl FnOnce() -> c_int) -> Result<(), EngineError> {
         let _turn = self.turns.as_ref().map(|turns| turns.lock().unwrap_or_else(PoisonError::into_inner));
         check(function())
+    }
+
+    /// A call of MPI that blocks until other ranks make it too; `what` they do in it.
+    fn blocking(&self, what: &str, function: impl FnOnce() -> c_int) -> Result<(), EngineError> {
+        bounded(self.timeout, what, || self.call(function))
+    }
+
+    /// How long calls wait for other ranks.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// The communicator of all ranks that MPI or the program has.
@@ -336,14 +365,16 @@ impl Library {
         let ranks: Vec<c_int> = members.iter().map(|&rank| rank as c_int).collect();
         let mut made = 0;
         // SAFETY: a communicator that has not been freed, and as many ranks as are said.
-        self.call(|| unsafe { sw_group(comm.0, ranks.len() as c_int, ranks.as_ptr(), tag, &mut made) })?;
+        self.blocking("make a group", || unsafe {
+            sw_group(comm.0, ranks.len() as c_int, ranks.as_ptr(), tag, &mut made)
+        })?;
         Ok(Comm(made))
     }
 
     /// Frees a communicator. All its ranks make this call, and nobody uses it after.
     pub(crate) fn free(&self, comm: Comm) -> Result<(), EngineError> {
         // SAFETY: as the caller promises.
-        self.call(|| unsafe { sw_free(comm.0) })
+        self.blocking("free a group", || unsafe { sw_free(comm.0) })
     }
 
     /// Sends a note.
@@ -370,7 +401,7 @@ impl Library {
     pub(crate) fn share(&self, host: Comm, bytes: usize) -> Result<Window, EngineError> {
         let mut made = 0;
         // SAFETY: a communicator that has not been freed.
-        self.call(|| unsafe { sw_share(host.0, bytes as u64, &mut made) })?;
+        self.blocking("share memory", || unsafe { sw_share(host.0, bytes as u64, &mut made) })?;
         Ok(Window(made))
     }
 
@@ -391,7 +422,7 @@ impl Library {
     /// Frees memory. All ranks of the host make this call, and nobody touches the memory after.
     pub(crate) fn unshare(&self, window: Window) -> Result<(), EngineError> {
         // SAFETY: as the caller promises.
-        self.call(|| unsafe { sw_unshare(window.0) })
+        self.blocking("give memory back", || unsafe { sw_unshare(window.0) })
     }
 }
 

@@ -15,11 +15,9 @@ use crate::binding::{Comm, Library, refused};
 use crate::flight::{Runs, joined, joined_mut};
 use crate::group::Group;
 use crate::messages::Way;
-use crate::pause::Pause;
 use shardweave_runtime::engine::{EngineError, Exchange, Form};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// The groups that have met on each stream.
 pub(crate) struct Groups {
@@ -40,7 +38,6 @@ impl Groups {
         tag: i32,
         way: &Way<'_>,
         setup: Comm,
-        timeout: Option<Duration>,
     ) -> Result<Arc<Group>, EngineError> {
         let streams = || self.of_streams.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |group: &&Arc<Group>| group.members() == exchange.members;
@@ -48,8 +45,8 @@ impl Groups {
             return Ok(group.clone());
         }
         // One thread a stream comes here, so nobody makes the same one.
-        way.meet(tag, exchange.members, Pause::new(0, timeout))?;
-        let turn = self.turn_of_all(exchange.members, tag, way, timeout)?;
+        way.meet(tag, exchange.members)?;
+        let turn = self.turn_of_all(exchange.members, tag, way)?;
         let comm = way.library.group(setup, exchange.members, tag)?;
         drop(turn);
         let group = Arc::new(Group::new(comm, exchange.members, way.rank));
@@ -63,19 +60,18 @@ impl Groups {
         members: &[usize],
         tag: i32,
         way: &Way<'_>,
-        timeout: Option<Duration>,
     ) -> Result<MutexGuard<'_, ()>, EngineError> {
         let own = members.partition_point(|&member| member < way.rank);
         let last = members.len() - 1;
         if own > 0 {
-            way.hear(tag, members[own - 1], Pause::new(0, timeout))?;
+            way.hear(tag, members[own - 1])?;
         }
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if own < last {
-            way.say(tag, &members[own + 1..=own + 1], Pause::new(0, timeout))?;
-            way.hear(tag, members[last], Pause::new(0, timeout))?;
+            way.say(tag, &members[own + 1..=own + 1])?;
+            way.hear(tag, members[last])?;
         } else {
-            way.say(tag, &members[..last], Pause::new(0, timeout))?;
+            way.say(tag, &members[..last])?;
         }
         Ok(turn)
     }
@@ -93,15 +89,15 @@ impl Groups {
         tag: i32,
         way: &Way<'_>,
         setup: Comm,
-        timeout: Option<Duration>,
     ) -> Result<(), EngineError> {
-        let group = self.of(&exchange, tag, way, setup, timeout)?;
-        let pause = Pause::new(exchange.most, timeout);
+        let group = self.of(&exchange, tag, way, setup)?;
         match exchange.form {
-            Form::Messages => way.exchange(tag, exchange.form, exchange.sends, exchange.receives, pause),
-            Form::Broadcast { root } => broadcast(&group, way.library, pause, root, exchange),
-            Form::AllGather => all_gather(&group, way.library, pause, exchange),
-            Form::AllToAll => all_to_all(&group, way.library, pause, exchange),
+            Form::Messages => {
+                way.exchange(tag, exchange.form, exchange.sends, exchange.receives, exchange.most)
+            }
+            Form::Broadcast { root } => broadcast(&group, way.library, root, exchange),
+            Form::AllGather => all_gather(&group, way.library, exchange),
+            Form::AllToAll => all_to_all(&group, way.library, exchange),
         }
     }
 }
@@ -109,7 +105,6 @@ impl Groups {
 fn broadcast(
     group: &Group,
     library: &Library,
-    pause: Pause,
     root: usize,
     exchange: Exchange<'_, '_>,
 ) -> Result<(), EngineError> {
@@ -117,35 +112,27 @@ fn broadcast(
         group.members().binary_search(&root).map_err(|_| refused("the root of a broadcast is no member"))?;
     if at == group.own() {
         let bytes = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
-        return group.run(library, pause, |flight| flight.broadcast(group.comm(), at, bytes));
+        return group.run(library, exchange.most, |flight| flight.broadcast(group.comm(), at, bytes));
     }
     let bytes = exchange.receives.first_mut().map_or(&mut [][..], |(_, bytes)| bytes);
-    group.run(library, pause, |flight| flight.be_told(group.comm(), at, bytes))
+    group.run(library, exchange.most, |flight| flight.be_told(group.comm(), at, bytes))
 }
 
-fn all_gather(
-    group: &Group,
-    library: &Library,
-    pause: Pause,
-    exchange: Exchange<'_, '_>,
-) -> Result<(), EngineError> {
+fn all_gather(group: &Group, library: &Library, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
     let own = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
     let runs = runs(group, exchange.receives.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
     let all = joined_mut(exchange.receives).ok_or_else(apart)?;
-    group.run(library, pause, |flight| flight.all_gather(group.comm(), own, all, &runs))
+    group.run(library, exchange.most, |flight| flight.all_gather(group.comm(), own, all, &runs))
 }
 
-fn all_to_all(
-    group: &Group,
-    library: &Library,
-    pause: Pause,
-    exchange: Exchange<'_, '_>,
-) -> Result<(), EngineError> {
+fn all_to_all(group: &Group, library: &Library, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
     let sent_runs = runs(group, exchange.sends.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
     let got_runs = runs(group, exchange.receives.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
     let sent = joined(exchange.sends).ok_or_else(apart)?;
     let got = joined_mut(exchange.receives).ok_or_else(apart)?;
-    group.run(library, pause, |flight| flight.all_to_all(group.comm(), (sent, &sent_runs), (got, &got_runs)))
+    group.run(library, exchange.most, |flight| {
+        flight.all_to_all(group.comm(), (sent, &sent_runs), (got, &got_runs))
+    })
 }
 
 /// The bytes of each member, one run behind the other, from those that have some.

@@ -54,14 +54,15 @@ impl Group {
         self.own
     }
 
-    /// Starts one collective and waits for it.
+    /// Starts one collective of so many bytes and waits for it.
     pub(crate) fn run<'a>(
         &self,
         library: &'a Library,
-        mut pause: Pause,
+        bytes: usize,
         start: impl FnOnce(&mut Flight<'a>) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         let number = self.entered.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut pause = Pause::new(bytes, library.timeout());
         let mut flight = Flight::new(library);
         start(&mut flight)?;
         while !flight.test()? {
@@ -83,35 +84,25 @@ impl Group {
     }
 
     /// All members meet.
-    pub(crate) fn meet(&self, library: &Library, timeout: Option<Duration>) -> Result<(), EngineError> {
-        self.least(library, &mut [0], timeout)
+    pub(crate) fn meet(&self, library: &Library) -> Result<(), EngineError> {
+        self.least(library, &mut [0])
     }
 
     /// Puts the least of all members in the place of each number.
-    pub(crate) fn least(
-        &self,
-        library: &Library,
-        numbers: &mut [u64],
-        timeout: Option<Duration>,
-    ) -> Result<(), EngineError> {
+    pub(crate) fn least(&self, library: &Library, numbers: &mut [u64]) -> Result<(), EngineError> {
         // MPICH compares numbers of 64 bits as if they had a sign, whatever their type says. With the highest bit the
         // other way, that is the same order.
         let flip = |numbers: &mut [u64]| numbers.iter_mut().for_each(|number| *number ^= 1 << 63);
         flip(numbers);
         let comm = self.comm;
-        self.run(library, Pause::new(0, timeout), |flight| flight.least(comm, numbers))?;
+        self.run(library, 0, |flight| flight.least(comm, numbers))?;
         flip(numbers);
         Ok(())
     }
 
     /// A number of each member.
-    pub(crate) fn tell(
-        &self,
-        library: &Library,
-        own: u64,
-        timeout: Option<Duration>,
-    ) -> Result<Vec<u64>, EngineError> {
-        Ok(self.tell_some(library, [own], timeout)?.into_iter().map(|[number]| number).collect())
+    pub(crate) fn tell(&self, library: &Library, own: u64) -> Result<Vec<u64>, EngineError> {
+        Ok(self.tell_some(library, [own])?.into_iter().map(|[number]| number).collect())
     }
 
     /// Some numbers of each member.
@@ -119,14 +110,13 @@ impl Group {
         &self,
         library: &Library,
         own: [u64; N],
-        timeout: Option<Duration>,
     ) -> Result<Vec<[u64; N]>, EngineError> {
         let mut runs = Runs::new();
         (0..self.members.len()).for_each(|member| runs.push(8 * N * member, 8 * N));
         let own: Vec<u8> = own.iter().flat_map(|number| number.to_le_bytes()).collect();
         let mut all = vec![0; 8 * N * self.members.len()];
-        let (comm, pause) = (self.comm, Pause::new(0, timeout));
-        self.run(library, pause, |flight| flight.all_gather(comm, &own, &mut all, &runs))?;
+        let comm = self.comm;
+        self.run(library, 0, |flight| flight.all_gather(comm, &own, &mut all, &runs))?;
         let numbers: Vec<u64> = all.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
         Ok(numbers.as_chunks().0.to_vec())
     }

@@ -31,6 +31,7 @@
 //!
 //! * Messages of one stream have that stream's tag, so those of several threads do not mix. What is larger than a
 //!   limit (1 GiB) goes in several messages, so no size is too large for MPI's 32-bit counts.
+//! * A call waits for others at most for the [timeout](MpiOptions::timeout), the first and the last ones too.
 //! * With an MPI that takes calls from only one thread at a time, calls take turns, and every form goes in messages:
 //!   making a communicator for a collective would block the other threads.
 //! * Whoever waits tests for 50 us, then gives way between tests, and after a millisecond sleeps between them; all of
@@ -49,6 +50,7 @@
 #![cfg(feature = "engine")]
 
 mod binding;
+mod blocking;
 mod pause;
 mod flight;
 mod group;
@@ -58,5 +60,8 @@ mod windows;
 mod cores;
 mod world;
 mod mpi;
+mod options;
 
-pub use mpi::{Mpi, Transport};
+pub use binding::Threads;
+pub use mpi::Mpi;
+pub use options::{MpiOptions, Transport};

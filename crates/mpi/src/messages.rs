@@ -21,14 +21,15 @@ pub(crate) struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Sends and receives, and waits for all of it. What this rank has for itself is copied.
+    /// Sends and receives, of which the most are so many bytes, and waits for all of it. What this rank has for itself
+    /// is copied.
     pub(crate) fn exchange(
         &self,
         tag: i32,
         form: Form,
         sends: &[(usize, &[u8])],
         receives: &mut [(usize, &mut [u8])],
-        mut pause: Pause,
+        bytes: usize,
     ) -> Result<(), EngineError> {
         // Who sends the same to all need not name itself.
         let kept = sends.iter().find(|(to, _)| *to == self.rank || form == Form::AllGather);
@@ -37,6 +38,7 @@ impl Way<'_> {
         if own != kept.len() {
             return Err(refused(format!("a rank sends itself {} bytes and receives {own}", kept.len())));
         }
+        let mut pause = Pause::new(bytes, self.library.timeout());
         let mut flight = Flight::new(self.library);
         let mut own = None;
         for (from, bytes) in receives.iter_mut() {
@@ -83,23 +85,23 @@ impl Way<'_> {
     }
 
     /// Each of some ranks tells each other that it is there.
-    pub(crate) fn meet(&self, tag: i32, members: &[usize], pause: Pause) -> Result<(), EngineError> {
+    pub(crate) fn meet(&self, tag: i32, members: &[usize]) -> Result<(), EngineError> {
         let others = || members.iter().copied().filter(|&member| member != self.rank);
         let mut told = vec![[0]; members.len()];
         let sends: Vec<(usize, &[u8])> = others().map(|member| (member, &[0][..])).collect();
         let mut receives: Vec<(usize, &mut [u8])> =
             others().zip(told.iter_mut().map(|t| &mut t[..])).collect();
-        self.exchange(tag, Form::Messages, &sends, &mut receives, pause)
+        self.exchange(tag, Form::Messages, &sends, &mut receives, 0)
     }
 
     /// Tells some ranks to go on.
-    pub(crate) fn say(&self, tag: i32, to: &[usize], pause: Pause) -> Result<(), EngineError> {
+    pub(crate) fn say(&self, tag: i32, to: &[usize]) -> Result<(), EngineError> {
         let sends: Vec<(usize, &[u8])> = to.iter().map(|&to| (to, &[0][..])).collect();
-        self.exchange(tag, Form::Messages, &sends, &mut [], pause)
+        self.exchange(tag, Form::Messages, &sends, &mut [], 0)
     }
 
     /// Waits till a rank tells this one to go on.
-    pub(crate) fn hear(&self, tag: i32, from: usize, pause: Pause) -> Result<(), EngineError> {
-        self.exchange(tag, Form::Messages, &[], &mut [(from, &mut [0])], pause)
+    pub(crate) fn hear(&self, tag: i32, from: usize) -> Result<(), EngineError> {
+        self.exchange(tag, Form::Messages, &[], &mut [(from, &mut [0])], 0)
     }
 }

@@ -1,21 +1,15 @@
 //! The engine.
 
 use crate::binding::{Library, Threads, refused};
+use crate::blocking::bounded;
 use crate::flight::Runs;
 use crate::messages::Way;
-use crate::pause::Pause;
+use crate::options::{MpiOptions, Transport};
 use crate::windows::share_alone;
 use crate::world::World;
 use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form, Place, SharedBytes};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The most bytes of one message, unless it is said otherwise.
-const LIMIT: usize = 1 << 30;
-
-/// The most bytes of one message where it is said how many a message may have: what is longer goes in several, of which
-/// each that comes shows that the others are at it.
-const PIECE: usize = 16 << 20;
 
 /// Up to so many members go in messages: a collective of two is one message each way.
 const IN_MESSAGES: usize = 2;
@@ -33,82 +27,46 @@ const IN_MESSAGES: usize = 2;
 pub struct Mpi {
     world: Arc<World>,
     place: Place,
-    timeout: Option<Duration>,
-    limit: usize,
-}
-
-/// How bytes go from rank to rank of one host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// Each reads what it needs where it lies.
-    Shared,
-    /// In messages, as between hosts.
-    Messages,
+    options: MpiOptions,
 }
 
 impl Mpi {
-    /// Begins MPI in this process. All ranks make this call.
+    /// Begins MPI in this process, with the default [options](MpiOptions::init).
     ///
     /// # Errors
-    /// If MPI has begun already (then there is [`from_fortran`](Self::from_fortran)), or does not begin.
+    /// As [`MpiOptions::init`].
     pub fn init() -> Result<Mpi, EngineError> {
-        Mpi::of(Library::begin(Threads::Any)?)
+        MpiOptions::default().init()
     }
 
-    /// Begins MPI for calls of one thread at a time: they take turns. All exchanges go in messages then.
+    /// Joins the ranks of a communicator that the program has, with the default [options](MpiOptions::from_fortran).
     ///
     /// # Errors
-    /// As [`init`](Self::init).
-    pub fn init_serialized() -> Result<Mpi, EngineError> {
-        Mpi::of(Library::begin(Threads::OneAtATime)?)
-    }
-
-    /// Joins the ranks of a communicator that the program has, by its Fortran handle. The communicator is duplicated,
-    /// and MPI is left to whoever began it: it must end after this engine and all that it shared were dropped. All
-    /// ranks of the communicator make this call.
-    ///
-    /// # Errors
-    /// If MPI has not begun, takes calls from one thread only, or has no such communicator.
+    /// As [`MpiOptions::from_fortran`].
     pub fn from_fortran(handle: i32) -> Result<Mpi, EngineError> {
-        Mpi::of(Library::joined(handle)?)
+        MpiOptions::default().from_fortran(handle)
     }
 
-    fn of(library: Library) -> Result<Mpi, EngineError> {
-        let world = World::new(library)?;
-        let (hosts, machines) = (world.hosts.clone(), world.hosts.clone());
+    /// Joins the ranks of a library, which is there once all of them have come.
+    pub(crate) fn joined(
+        options: MpiOptions,
+        library: impl FnOnce() -> Result<Library, EngineError>,
+    ) -> Result<Mpi, EngineError> {
+        options.check()?;
+        let world = bounded(options.timeout, "begin", || World::new(library()?))?;
+        let machines = world.hosts.clone();
+        let hosts = match options.transport {
+            Transport::Shared => world.hosts.clone(),
+            Transport::Messages => (0..world.ranks()).map(|rank| rank as u32).collect(),
+        };
         let place = Place { rank: world.rank, hosts, machines, cores: world.cores.clone() };
-        Ok(Mpi { world: Arc::new(world), place, timeout: None, limit: LIMIT })
+        Ok(Mpi { world: Arc::new(world), place, options })
     }
 
     /// The Fortran handle of a communicator of these ranks, for other libraries. It lives as long as this engine; its
     /// collectives are this engine's, so duplicate it.
     pub fn to_fortran(&self) -> i32 {
         self.world.library.to_fortran(self.world.setup)
-    }
-
-    /// How bytes go within a host. All ranks say the same.
-    pub fn with_transport(mut self, transport: Transport) -> Mpi {
-        self.place.hosts = match transport {
-            Transport::Shared => self.world.hosts.clone(),
-            Transport::Messages => (0..self.world.ranks()).map(|rank| rank as u32).collect(),
-        };
-        self
-    }
-
-    /// How long every call waits for the others; for ever if nothing is said. All ranks say the same.
-    pub fn with_timeout(mut self, timeout: Duration) -> Mpi {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// The most bytes of one message or collective. All ranks say the same.
-    ///
-    /// # Panics
-    /// If there are none, or more than MPI can count.
-    pub fn with_limit(mut self, bytes: usize) -> Mpi {
-        assert!(bytes > 0 && i32::try_from(bytes).is_ok(), "a message has from 1 to {} bytes", i32::MAX);
-        self.limit = bytes;
-        self
     }
 
     /// The ranks; where some were late, and messages are under way for ever, all are ended.
@@ -122,7 +80,7 @@ impl Mpi {
     /// Messages of the streams.
     fn way(&self) -> Way<'_> {
         let world = &*self.world;
-        let limit = self.limit.min(PIECE);
+        let limit = self.options.piece();
         Way { library: &world.library, comm: world.messages, rank: world.rank, limit }
     }
 
@@ -134,7 +92,7 @@ impl Mpi {
     /// How many bytes each rank has for all.
     fn lengths(&self, own: &[u8]) -> Result<Vec<usize>, EngineError> {
         let world = self.whole_world();
-        let lengths = world.all.tell(&world.library, own.len() as u64, self.timeout)?;
+        let lengths = world.all.tell(&world.library, own.len() as u64)?;
         Ok(lengths.into_iter().map(|length| length as usize).collect())
     }
 
@@ -142,7 +100,7 @@ impl Mpi {
     fn is_collective(&self, exchange: &Exchange<'_, '_>) -> bool {
         exchange.form != Form::Messages
             && exchange.members.len() > IN_MESSAGES
-            && exchange.most <= self.limit
+            && exchange.most <= self.options.limit
             && self.world.library.threads() == Threads::Any
     }
 }
@@ -152,11 +110,15 @@ impl Engine for Mpi {
         &self.place
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        self.options.timeout
+    }
+
     fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError> {
         // That of all hosts is as it is here: with `Transport::Messages` each rank is alone.
         let own = self.place.hosts[self.place.rank];
         let world = self.whole_world();
-        let sharers = world.sharers(self.timeout);
+        let sharers = world.sharers();
         match self.place.hosts.iter().filter(|&&host| host == own).count() {
             1 => share_alone(&sharers, bytes),
             _ => world.windows.share(&sharers, bytes, world.clone()),
@@ -165,7 +127,7 @@ impl Engine for Mpi {
 
     fn give_back(&self) -> Result<(), EngineError> {
         let world = self.whole_world();
-        world.windows.give_back(&world.sharers(self.timeout))
+        world.windows.give_back(&world.sharers())
     }
 
     fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
@@ -182,22 +144,20 @@ impl Engine for Mpi {
             ))
         })?;
         if self.is_collective(&exchange) {
-            return world.groups.exchange(exchange, tag, &self.way(), world.setup, self.timeout);
+            return world.groups.exchange(exchange, tag, &self.way(), world.setup);
         }
-        let pause = Pause::new(exchange.most, self.timeout);
-        self.way().exchange(tag, exchange.form, exchange.sends, exchange.receives, pause)
+        self.way().exchange(tag, exchange.form, exchange.sends, exchange.receives, exchange.most)
     }
 
     fn tell_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
         let lengths = self.lengths(own)?;
         let total = lengths.iter().sum();
-        let pause = Pause::new(total, self.timeout);
-        if total > self.limit {
+        if total > self.options.limit {
             let mut told: Vec<Vec<u8>> = lengths.iter().map(|&length| vec![0; length]).collect();
             let sends: Vec<(usize, &[u8])> = (0..lengths.len()).map(|rank| (rank, own)).collect();
             let mut receives: Vec<(usize, &mut [u8])> =
                 told.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
-            self.way_of_all().exchange(0, Form::Messages, &sends, &mut receives, pause)?;
+            self.way_of_all().exchange(0, Form::Messages, &sends, &mut receives, total)?;
             return Ok(told);
         }
         let (all, mut runs, mut told, mut end) = (&self.world.all, Runs::new(), vec![0; total], 0);
@@ -205,7 +165,7 @@ impl Engine for Mpi {
             runs.push(end, length);
             end += length;
         }
-        all.run(&self.world.library, pause, |flight| flight.all_gather(all.comm(), own, &mut told, &runs))?;
+        all.run(&self.world.library, total, |flight| flight.all_gather(all.comm(), own, &mut told, &runs))?;
         let mut rest = &told[..];
         let part = |&length: &usize| rest.split_off(..length).expect("as many bytes as all have").to_vec();
         Ok(lengths.iter().map(part).collect())
@@ -214,7 +174,7 @@ impl Engine for Mpi {
     fn least(&self, own: u64) -> Result<u64, EngineError> {
         let mut least = [own];
         let world = self.whole_world();
-        world.all.least(&world.library, &mut least, self.timeout)?;
+        world.all.least(&world.library, &mut least)?;
         Ok(least[0])
     }
 
@@ -234,11 +194,10 @@ impl Engine for Mpi {
             let total: u128 = lengths.iter().map(|&length| length as u128).sum();
             return Err(refused(format!("rank 0 has no memory for the {total} bytes of all ranks")));
         }
-        let pause =
-            Pause::new(lengths.iter().fold(0, |sum, &length| sum.saturating_add(length)), self.timeout);
+        let total = lengths.iter().fold(0_usize, |sum, &length| sum.saturating_add(length));
         let mut receives: Vec<(usize, &mut [u8])> =
             all.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
-        self.way_of_all().exchange(0, Form::Messages, &[(0, own)], &mut receives, pause)?;
+        self.way_of_all().exchange(0, Form::Messages, &[(0, own)], &mut receives, total)?;
         Ok(is_first.then_some(all))
     }
 

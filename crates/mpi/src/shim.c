@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(MPI_Comm) <= 8, "a communicator crosses as 64 bits");
 _Static_assert(sizeof(MPI_Win) <= 8, "a window crosses as 64 bits");
@@ -75,6 +76,9 @@ int sw_threads(int *level) {
 int sw_end(void) { return MPI_Finalize(); }
 
 int sw_abort(uint64_t comm, int status) { return MPI_Abort(comm_of(comm), status); }
+
+/* What is registered for the end of a process could wait for a call that is under way. */
+void sw_end_process(int status) { _exit(status); }
 
 /* The text of an error code, ended by a zero. */
 void sw_text(int code, char *text, int bytes) {
@@ -220,7 +224,6 @@ int sw_take_note(uint64_t comm, int *there, int *from, int *tag) {
 
 /* ---- Shared memory ---- */
 
-/* How many bytes processes of this host can still share; as many as there can be where that is not known. */
 /* A bit for each core that this process may use, in 16 numbers; none where the system does not say it. */
 void sw_cores(uint64_t *mask) {
     memset(mask, 0, 16 * sizeof *mask);
@@ -233,6 +236,7 @@ void sw_cores(uint64_t *mask) {
 #endif
 }
 
+/* How many bytes processes of this host can still share; as many as there can be where that is not known. */
 uint64_t sw_room(void) {
     struct statvfs room;
     if (statvfs("/dev/shm", &room) != 0) return UINT64_MAX;

@@ -18,7 +18,6 @@ use shardweave_runtime::engine::{EngineError, SharedBytes};
 use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
 
 /// Shared bytes start at multiples of this, as the arenas ask for.
 const ALIGNMENT: usize = 64;
@@ -34,7 +33,6 @@ pub(crate) struct Sharers<'a> {
     pub all: &'a Group,
     /// Those of this host.
     pub host: &'a Group,
-    pub timeout: Option<Duration>,
 }
 
 /// The windows of this host, in the order in which they were made.
@@ -74,7 +72,7 @@ impl Windows {
     ) -> Result<Vec<Option<SharedBytes>>, EngineError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let swept = in_time(sweep(sharers, &mut made))?;
-        let wanted = sharers.host.tell(sharers.library, bytes as u64, sharers.timeout)?;
+        let wanted = sharers.host.tell(sharers.library, bytes as u64)?;
         agree(sharers, &swept.and_then(|()| has_room(sharers, &wanted)))?;
         let window =
             sharers.library.share(sharers.host.comm(), asked(bytes as u64).expect("there is room") as usize);
@@ -87,7 +85,7 @@ impl Windows {
         }
         // It can be freed where all of the host have it.
         let mut all = [u64::from(window.is_ok())];
-        sharers.host.least(sharers.library, &mut all, sharers.timeout)?;
+        sharers.host.least(sharers.library, &mut all)?;
         let agreed = agree(sharers, &parts);
         let refused = matches!(agreed, Err(EngineError::Refused(_) | EngineError::Elsewhere));
         if let (true, Ok(window), [1]) = (refused, &window, all) {
@@ -147,7 +145,7 @@ fn sweep(sharers: &Sharers<'_>, made: &mut Vec<Made>) -> Result<(), EngineError>
     }
     // A window that is dropped after this is found the next time.
     let mut dropped: Vec<u64> = made.iter().map(|made| u64::from(made.held.strong_count() == 0)).collect();
-    sharers.host.least(sharers.library, &mut dropped, sharers.timeout)?;
+    sharers.host.least(sharers.library, &mut dropped)?;
     let mut dropped = dropped.into_iter();
     let mut freed = Ok(());
     made.retain(|made| match dropped.next() {
@@ -184,7 +182,7 @@ fn asked(bytes: u64) -> Option<u64> {
 /// Whether all ranks have what they need; if not, why.
 fn agree<T>(sharers: &Sharers<'_>, own: &Result<T, EngineError>) -> Result<(), EngineError> {
     let mut all = [u64::from(own.is_ok())];
-    sharers.all.least(sharers.library, &mut all, sharers.timeout)?;
+    sharers.all.least(sharers.library, &mut all)?;
     match (own, all) {
         (Err(error), _) => Err(error.clone()),
         (Ok(_), [0]) => Err(EngineError::Elsewhere),

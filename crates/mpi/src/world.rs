@@ -15,7 +15,6 @@ use crate::cores;
 use crate::group::Group;
 use crate::windows::{Sharers, Windows};
 use shardweave_runtime::engine::EngineError;
-use std::time::Duration;
 
 pub(crate) struct World {
     pub library: Library,
@@ -48,14 +47,13 @@ impl World {
         // The host's members are not known before they have told each other; till then they are numbered.
         let host = Group::new(host, (0..size).collect::<Vec<_>>(), own);
         let mut lowest = [rank as u64];
-        host.least(&library, &mut lowest, None)?;
-        let hosts: Vec<u32> =
-            all.tell(&library, lowest[0], None)?.into_iter().map(|host| host as u32).collect();
+        host.least(&library, &mut lowest)?;
+        let hosts: Vec<u32> = all.tell(&library, lowest[0])?.into_iter().map(|host| host as u32).collect();
         let members: Vec<usize> = (0..ranks).filter(|&other| hosts[other] == hosts[rank]).collect();
         let host = Group::new(host.comm(), members, rank);
         let greatest_tag = library.greatest_tag(messages)?;
         let (groups, windows) = (Groups::new(), Windows::new());
-        let cores = cores::of_ranks(&all.tell_some(&library, cores::own(), None)?, &hosts);
+        let cores = cores::of_ranks(&all.tell_some(&library, cores::own())?, &hosts);
         Ok(World {
             library,
             rank,
@@ -77,14 +75,14 @@ impl World {
     }
 
     /// Those of this host, who share memory.
-    pub(crate) fn sharers(&self, timeout: Option<Duration>) -> Sharers<'_> {
-        Sharers { library: &self.library, all: &self.all, host: &self.host, timeout }
+    pub(crate) fn sharers(&self) -> Sharers<'_> {
+        Sharers { library: &self.library, all: &self.all, host: &self.host }
     }
 
     /// Frees all that was made. All ranks make this call, and nothing is under way.
     fn free(&self) -> Result<(), EngineError> {
         // Ending takes all ranks: waiting for them here leaves the core to others.
-        self.all.meet(&self.library, None)?;
+        self.all.meet(&self.library)?;
         self.windows.free_all(&self.library)?;
         for group in self.groups.take() {
             self.library.free(group.comm())?;

@@ -21,11 +21,17 @@
 
 pub use crate::arena::SharedBytes;
 use std::fmt;
+use std::time::Duration;
 
 /// Joins the processes of a run. See the [module](self).
 pub trait Engine: Send + Sync {
     /// Where this process stands among those of the run.
     fn place(&self) -> &Place;
+
+    /// How long calls wait for the other ranks; for ever if nothing is said. All ranks say the same.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 
     /// So many zeroed bytes of every rank of this host, where all of them can read and write: by rank, none for
     /// ranks of other hosts. Ranks may ask for different numbers of bytes.

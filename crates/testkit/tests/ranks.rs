@@ -241,6 +241,11 @@ impl Engine for Faulty {
         self.engine.place()
     }
 
+    /// Who waits for the ticks of a rank that was ended is a thread, and does not end with it.
+    fn timeout(&self) -> Option<Duration> {
+        Some(Duration::from_millis(300))
+    }
+
     fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError> {
         self.call(false)?;
         self.engine.share(bytes)
@@ -290,8 +295,6 @@ fn a_rank_that_is_late_ends_all_wherever_it_is_awaited() {
                     engine: Some(faulty.clone()),
                     record: Record::Bytes,
                     probe: Some(failing.clone()),
-                    // Who waits for the ticks of a rank that was ended is a thread, and does not end with it.
-                    timeout: Some(Duration::from_millis(300)),
                     ..SessionOptions::default()
                 };
                 let mut session = Session::from_plan(case.plan.clone(), options)?;

@@ -1,13 +1,13 @@
 //! Ranks that do not come, end the others, or send what was not agreed.
 
 use crate::exchanges::Drawn;
-use shardweave_mpi::Mpi;
+use shardweave_mpi::{Mpi, MpiOptions};
 use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const FAR_TOO_LONG: Duration = Duration::from_secs(30);
-const TIMEOUT: Duration = Duration::from_millis(300);
+pub const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The last rank sleeps; all others find out that it is late, and that nobody else is.
 pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
@@ -44,6 +44,28 @@ pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
     // Others still find out who is late.
     sleep(Duration::from_millis(400));
     mpi.abort(&format!("in {what}: {}", EngineError::Late(vec![last])));
+}
+
+/// The last rank does not begin, while the others wait for it to do so.
+pub fn a_rank_does_not_begin(options: MpiOptions) {
+    let launched_as = |name| std::env::var(name).ok().and_then(|rank| rank.parse::<usize>().ok());
+    let rank = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"].into_iter().find_map(launched_as);
+    if rank.expect("the launcher says which rank this is") == 1 {
+        sleep(FAR_TOO_LONG);
+        panic!("this rank should have been ended");
+    }
+    let begun = options.init().map(drop);
+    unreachable!("the other rank does not begin, but {begun:?}");
+}
+
+/// The last rank does not end, while the others wait for it to do so.
+pub fn a_rank_does_not_end(mpi: Mpi) {
+    if mpi.place().rank == mpi.place().ranks() - 1 {
+        sleep(FAR_TOO_LONG);
+        panic!("this rank should have been ended");
+    }
+    drop(mpi);
+    unreachable!("the last rank does not end, but it was not waited for");
 }
 
 /// Who comes before the time is over is waited for, also where time is asked for more than once.

@@ -6,35 +6,40 @@ mod failing;
 mod shared;
 mod told;
 
-use shardweave_mpi::{Mpi, Transport};
+use shardweave_mpi::{Mpi, MpiOptions, Threads, Transport};
 use shardweave_runtime::engine::Engine;
-use std::time::Duration;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let has = |option: &str| args.iter().any(|arg| arg == option);
     // One write, so that lines of several ranks do not mix.
     print!("{}", format_args!("pid {}\n", std::process::id()));
-    let first = if has("--serialized") { Mpi::init_serialized() } else { Mpi::init() };
-    let first = first.expect("MPI begins");
+    let mut options = MpiOptions::default();
+    if has("--serialized") {
+        options.threads = Threads::OneAtATime;
+    }
+    if has("--messages") {
+        options.transport = Transport::Messages;
+    }
+    let limit = args.iter().find_map(|arg| arg.strip_prefix("--limit="));
+    if let Some(limit) = limit {
+        options.limit = limit.parse().expect("a number of bytes");
+    }
+    if has("--timeout") {
+        options.timeout = Some(failing::TIMEOUT);
+    }
+    if args[0] == "absent" {
+        return failing::a_rank_does_not_begin(options);
+    }
+    let first = options.clone().init().expect("MPI begins");
     // The one that ends MPI is dropped last.
-    let (_kept, mut mpi) = match has("--joined") {
+    let (_kept, mpi) = match has("--joined") {
         true => {
-            let joined = Mpi::from_fortran(first.to_fortran()).expect("there is a communicator");
+            let joined = options.from_fortran(first.to_fortran()).expect("there is a communicator");
             (Some(first), joined)
         }
         false => (None, first),
     };
-    if has("--messages") {
-        mpi = mpi.with_transport(Transport::Messages);
-    }
-    let limit = args.iter().find_map(|arg| arg.strip_prefix("--limit="));
-    if let Some(limit) = limit {
-        mpi = mpi.with_limit(limit.parse().expect("a number of bytes"));
-    }
-    if has("--timeout") {
-        mpi = mpi.with_timeout(Duration::from_millis(300));
-    }
     match args[0].as_str() {
         "place" => place(&mpi, has("--messages")),
         "twice" => twice(),
@@ -49,6 +54,7 @@ fn main() {
         "told" => told::all_tell_all(&mpi),
         "gathered" => told::much_is_gathered(&mpi),
         "late" => failing::a_rank_is_late(&mpi, &args[1]),
+        "endless" => failing::a_rank_does_not_end(mpi),
         "slow" => failing::a_rank_is_slow_but_comes(&mpi),
         "abort" => failing::a_rank_aborts(&mpi),
         "panic" => failing::a_rank_panics(&mpi),

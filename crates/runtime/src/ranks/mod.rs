@@ -28,7 +28,6 @@ pub(crate) use recorded::together;
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::mesh::DeviceId;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// Plays the lanes of one rank.
 pub(crate) struct Ranks {
@@ -36,7 +35,6 @@ pub(crate) struct Ranks {
     engine: Arc<dyn Engine>,
     /// None before the ranks have joined.
     players: Option<Arc<Players>>,
-    timeout: Option<Duration>,
     /// The last tick of the runs before.
     ticks: Tick,
 }
@@ -45,7 +43,6 @@ pub(crate) struct Ranks {
 struct Players {
     engine: Arc<dyn Engine>,
     ticks: Ticks,
-    timeout: Option<Duration>,
     /// One for each lane of this rank.
     scratch: Vec<Mutex<Scratch>>,
     /// The run at hand.
@@ -66,8 +63,8 @@ struct Run {
 
 impl Ranks {
     /// A rank that has not joined the others yet.
-    pub fn new(engine: Arc<dyn Engine>, timeout: Option<Duration>) -> Ranks {
-        Ranks { crew: Crew::new(), engine, players: None, timeout, ticks: 0 }
+    pub fn new(engine: Arc<dyn Engine>) -> Ranks {
+        Ranks { crew: Crew::new(), engine, players: None, ticks: 0 }
     }
 
     /// Joins the other ranks, which do the same, if it has not.
@@ -76,7 +73,6 @@ impl Ranks {
             self.players = Some(Arc::new(Players {
                 engine: self.engine.clone(),
                 ticks: all_have(&*self.engine, Ticks::new(&*self.engine), "where ranks join")?,
-                timeout: self.timeout,
                 scratch: (0..MOST_LANES).map(|_| Mutex::default()).collect(),
                 run: Mutex::default(),
                 failed: Mutex::default(),
@@ -194,7 +190,7 @@ impl Board<'_> {
     /// Ends all ranks: those named here did not come in time.
     fn late(&self, ranks: &[usize], turn: &str) -> ! {
         let ranks: Vec<String> = ranks.iter().map(|rank| format!("rank {rank}")).collect();
-        let timeout = self.players.timeout.unwrap_or_default().as_secs_f64();
+        let timeout = self.players.engine.timeout().unwrap_or_default().as_secs_f64();
         self.players.engine.abort(&format!("waited {timeout} s for {} at {turn}", ranks.join(", ")))
     }
 }
@@ -208,7 +204,7 @@ impl Rendezvous for Board<'_> {
         let of = self.run.lanes[lane];
         // A lane of this rank computes, or waits for another rank itself, and then it is the one who knows for whom.
         let own = of.rank == self.players.engine.place().rank;
-        let timeout = self.players.timeout.filter(|_| !own);
+        let timeout = self.players.engine.timeout().filter(|_| !own);
         if !self.players.ticks.wait(of, self.run.before + tick, self.run.cores, timeout) {
             self.late(&[of.rank], &self.waits_at(tick));
         }

@@ -20,7 +20,7 @@ impl Executor {
     /// What the options ask for.
     pub fn new(options: &SessionOptions) -> Executor {
         match (&options.engine, options.backend) {
-            (Some(engine), _) => Executor::Ranks(Ranks::new(engine.clone(), options.timeout)),
+            (Some(engine), _) => Executor::Ranks(Ranks::new(engine.clone())),
             (None, Backend::Threads) => Executor::Threads(Threads::new(options.cores)),
             (None, Backend::Lockstep) => Executor::Lockstep,
         }

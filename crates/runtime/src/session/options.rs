@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::execute::{Backend, Link, Loans, Probe, Record, Streams};
 use shardweave_compiler::compile;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What the user chooses.
 #[derive(Clone)]
@@ -18,8 +17,6 @@ pub struct SessionOptions {
     /// Joins the processes of a run in which every device is one: this one plays the device of its rank, with
     /// threads, whatever the backend. All ranks make the same calls of their sessions in the same order.
     pub engine: Option<Arc<dyn Engine>>,
-    /// How long a rank waits for another before all ranks are ended; without it for ever.
-    pub timeout: Option<Duration>,
     /// Which streams of a device run beside each other; without it, what pays: see [`Session`](super::Session).
     pub streams: Option<Streams>,
     /// What of that which is lent is read block by block; in place where devices share memory and no link is played.
@@ -43,7 +40,6 @@ impl Default for SessionOptions {
             sizes: Vec::new(),
             backend: Backend::default(),
             engine: None,
-            timeout: None,
             streams: None,
             loans: Loans::default(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),

@@ -60,8 +60,7 @@ fn options(args: &RunArgs) -> SessionOptions {
         latency_us: link.latency_us,
         bytes_per_us: link.gigabytes_per_second * 1e3,
     });
-    let timeout = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    SessionOptions { record, link, timeout, ..SessionOptions::default() }
+    SessionOptions { record, link, ..SessionOptions::default() }
 }
 
 fn on_devices(

@@ -213,7 +213,7 @@ fn value_of<'a>(words: &'a [OsString], flag: &str) -> Option<&'a str> {
 #[cfg(feature = "mpi")]
 mod engine {
     use super::{Arc, Duration, Engine, EngineError, OsString, value_of};
-    use shardweave_mpi::{Mpi, Transport};
+    use shardweave_mpi::{MpiOptions, Transport};
 
     pub fn join(
         words: &[OsString],
@@ -223,11 +223,8 @@ mod engine {
             Some("messages") => Transport::Messages,
             _ => Transport::Shared,
         };
-        let mpi = Mpi::init()?.with_transport(transport);
-        Ok(Some(Arc::new(match timeout {
-            Some(timeout) => mpi.with_timeout(timeout),
-            None => mpi,
-        })))
+        let options = MpiOptions { transport, timeout, ..MpiOptions::default() };
+        Ok(Some(Arc::new(options.init()?)))
     }
 }
 

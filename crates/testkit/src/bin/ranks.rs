@@ -11,7 +11,7 @@
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use shardweave_mpi::{Mpi, Transport};
+use shardweave_mpi::{MpiOptions, Transport};
 use shardweave_runtime::engine::Engine;
 use shardweave_testkit::case::each_trial;
 use shardweave_testkit::generate::{Extent, case_text, seeds};
@@ -31,9 +31,10 @@ const HANGS: Duration = Duration::from_secs(60);
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let shared = Mpi::init().expect("MPI begins").with_timeout(HANGS);
-    let messages = Mpi::from_fortran(shared.to_fortran()).expect("the ranks have a communicator");
-    let messages = messages.with_transport(Transport::Messages).with_timeout(HANGS);
+    let options = || MpiOptions { timeout: Some(HANGS), ..MpiOptions::default() };
+    let shared = options().init().expect("MPI begins");
+    let messages = MpiOptions { transport: Transport::Messages, ..options() };
+    let messages = messages.from_fortran(shared.to_fortran()).expect("the ranks have a communicator");
     // Dropped in this order: MPI ends with the one that began it.
     let engines: Vec<(_, Arc<dyn Engine>)> =
         vec![("messages", Arc::new(messages)), ("shared memory", Arc::new(shared))];

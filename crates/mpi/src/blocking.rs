@@ -1,0 +1,35 @@
+//! Calls that MPI has only in a form that blocks until all ranks make them: they begin and end MPI, make communicators
+//! and share memory.
+//!
+//! Who waits in one of them cannot look at a clock, so a thread beside it does. When the time is over it ends this
+//! process, and with it the launcher ends all others.
+
+use crate::binding::{end_process, say};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// Makes such a call; `what` all ranks do in it.
+pub(crate) fn bounded<T>(timeout: Option<Duration>, what: &str, call: impl FnOnce() -> T) -> T {
+    let Some(timeout) = timeout else { return call() };
+    thread::scope(|scope| {
+        let (at_work, hear) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            if hear.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
+                let seconds = timeout.as_secs_f64();
+                say(&format!("{}: waited {seconds} s for all ranks to {what}", launched_as()));
+                end_process();
+            }
+        });
+        let result = call();
+        drop(at_work);
+        result
+    })
+}
+
+/// The rank of this process as its launcher says it: MPI itself may not have told it yet.
+fn launched_as() -> String {
+    const NAMES: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+    let rank = NAMES.into_iter().find_map(|name| std::env::var(name).ok());
+    rank.map_or("a rank".into(), |rank| format!("rank {rank}"))
+}
