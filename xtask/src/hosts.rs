@@ -6,7 +6,10 @@
 //!
 //! Each has a host name of its own, so Open MPI takes them for two machines: ranks of one share memory, and messages
 //! go between the two. Runs the MLP, one part after the other and overlapped, and compares the bytes of its output with
-//! those of threads. What was made is removed at the end, however that comes. Needs root, and Open MPI.
+//! those of threads; then [measures](overlap) what overlapping brings. What was made is removed at the end, however that
+//! comes. Needs root, and Open MPI.
+
+mod overlap;
 
 use crate::mpi::{self, Found};
 use crate::{Failed, run};
@@ -47,6 +50,7 @@ pub fn run_all() -> Result<(), Failed> {
     let mut build = mpi.cargo("build");
     build.args(["--release", "--package", "shardweave", "--package", "shardweave-testkit", "--features"]);
     run(with(build, &["shardweave/mpi,shardweave-testkit/mpi"]))?;
+    let progress = overlap::build(&mpi)?;
     fs::create_dir_all(FOLDER).map_err(|error| {
         eprintln!("{FOLDER}: {error}");
         Failed
@@ -55,7 +59,7 @@ pub fn run_all() -> Result<(), Failed> {
     let runs = Runs { mpi: &mpi, agent: agent()? };
     RANKS.iter().try_for_each(|ranks| runs.compare(*ranks))?;
     println!("all bytes are those of threads");
-    Ok(())
+    overlap::measure(&runs, &progress)
 }
 
 /// The hosts, and who removes them.
@@ -138,7 +142,7 @@ impl Runs<'_> {
     fn compare(&self, ranks: [usize; 2]) -> Result<(), Failed> {
         let total: usize = ranks.iter().sum();
         let hosts = [vec!["0".to_string(); ranks[0]], vec![ranks[0].to_string(); ranks[1]]].concat();
-        run(self.ranks(ranks, "shardweave-testkit-ranks", &["hosts", &hosts.join(",")]))?;
+        run(self.ranks(ranks, &self.built("shardweave-testkit-ranks"), &["hosts", &hosts.join(",")]))?;
         let axis = format!("line.tp={total}");
         for placement in PLACEMENTS {
             println!("\n{placement} on {} ranks of one host and {} of another", ranks[0], ranks[1]);
@@ -150,7 +154,7 @@ impl Runs<'_> {
             threads.args([&words[..], &[&here, "--json"]].concat()).stdout(Stdio::null());
             run(threads)?;
             let repeated = ["--on", "mpi", "--timeout", "30", "--repeat", "9"];
-            run(self.ranks(ranks, "shardweave", &[&words[..], &[&there], &repeated].concat()))?;
+            run(self.ranks(ranks, &self.built("shardweave"), &[&words[..], &[&there], &repeated].concat()))?;
             if fs::read(&here).ok().filter(|bytes| !bytes.is_empty()) != fs::read(&there).ok() {
                 eprintln!("{here} and {there} differ");
                 return Err(Failed);
@@ -159,8 +163,8 @@ impl Runs<'_> {
         Ok(())
     }
 
-    /// The command that starts ranks from the first host.
-    fn ranks(&self, ranks: [usize; 2], program: &str, args: &[&str]) -> Command {
+    /// The command that starts ranks from the first host; a host may have none.
+    fn ranks(&self, ranks: [usize; 2], program: &Path, args: &[&str]) -> Command {
         let [(first, _), (second, _)] = HOSTS;
         let mut command = Command::new("timeout");
         command.args([LIMIT, "ip", "netns", "exec", first, "unshare", "--uts", "sh", "-c"]);
@@ -168,8 +172,11 @@ impl Runs<'_> {
         command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
         command.args(["--mca", "btl", "tcp,vader,self", "--mca", "btl_tcp_if_include", NETWORK]);
         command.args(["--mca", "oob_tcp_if_include", NETWORK, "--mca", "plm_rsh_agent"]).arg(&self.agent);
-        command.args(["--host", &format!("{first}:{},{second}:{}", ranks[0], ranks[1])]);
-        command.args(["-n", &(ranks[0] + ranks[1]).to_string()]).arg(self.built(program)).args(args);
+        let hosts = [(first, ranks[0]), (second, ranks[1])];
+        let hosts =
+            hosts.iter().filter(|(_, ranks)| *ranks > 0).map(|(host, ranks)| format!("{host}:{ranks}"));
+        command.args(["--host", &hosts.collect::<Vec<_>>().join(",")]);
+        command.args(["-n", &(ranks[0] + ranks[1]).to_string()]).arg(program).args(args);
         command
     }
 

@@ -5,7 +5,8 @@
 #![expect(unsafe_code, reason = "calls of C functions; what they may assume is said at each")]
 
 use crate::blocking::bounded;
-use shardweave_runtime::engine::EngineError;
+use crate::roll::RollCall;
+use shardweave_runtime::engine::{EngineError, Late, Waits};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +30,15 @@ unsafe extern "C" {
     fn sw_split_by_host(comm: u64, key: c_int, made: *mut u64) -> c_int;
     fn sw_group(comm: u64, members: c_int, ranks: *const c_int, tag: c_int, made: *mut u64) -> c_int;
     fn sw_free(comm: u64) -> c_int;
-    fn sw_note(comm: u64, to: c_int, tag: c_int) -> c_int;
-    fn sw_take_note(comm: u64, there: *mut c_int, from: *mut c_int, tag: *mut c_int) -> c_int;
+    fn sw_note(bytes: *const u8, count: c_int, comm: u64, to: c_int, tag: c_int) -> c_int;
+    fn sw_take_note(
+        bytes: *mut u8,
+        most: c_int,
+        comm: u64,
+        count: *mut c_int,
+        from: *mut c_int,
+        tag: *mut c_int,
+    ) -> c_int;
     fn sw_room() -> u64;
     fn sw_cores(mask: *mut u64);
     fn sw_share(comm: u64, bytes: u64, made: *mut u64) -> c_int;
@@ -101,7 +109,7 @@ unsafe extern "C" {
         ended: *mut c_int,
         wrong: *mut c_int,
     ) -> c_int;
-    pub(crate) fn sw_has_ended(requests: *mut u64, at: c_int, ended: *mut c_int) -> c_int;
+    pub(crate) fn sw_has_ended(requests: *const u64, at: c_int, ended: *mut c_int) -> c_int;
 }
 
 /// A communicator.
@@ -119,11 +127,17 @@ impl Comm {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window(u64);
 
-/// A message without bytes: who sent it, and what its tag is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A message of few bytes, which nobody waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Note {
     pub from: usize,
     pub tag: i32,
+    pub bytes: Vec<u8>,
+}
+
+impl Note {
+    /// The most bytes of a note.
+    pub(crate) const MOST: usize = 512;
 }
 
 /// From which threads MPI takes calls.
@@ -150,6 +164,8 @@ pub(crate) struct Library {
     broken: OnceLock<String>,
     /// How long calls wait for other ranks.
     timeout: Option<Duration>,
+    /// By what ranks find out who is late, once they have joined.
+    roll: OnceLock<RollCall>,
 }
 
 /// Whether an MPI function did its work.
@@ -240,7 +256,8 @@ impl Library {
             _ => None,
         };
         let (aborting, broken) = (AtomicBool::new(false), OnceLock::new());
-        let mut library = Library { turns, ours, base, rank: 0, aborting, broken, timeout };
+        let mut library =
+            Library { turns, ours, base, rank: 0, aborting, broken, timeout, roll: OnceLock::new() };
         library.rank = library.rank_of(base)?.0;
         Ok(library)
     }
@@ -306,6 +323,30 @@ impl Library {
     /// A call of MPI that blocks until other ranks make it too; `what` they do in it.
     fn blocking(&self, what: &str, function: impl FnOnce() -> c_int) -> Result<(), EngineError> {
         bounded(self.timeout, what, || self.call(function))
+    }
+
+    /// Ranks have joined, and can ask each other by this.
+    pub(crate) fn have_joined(&self, roll: RollCall) {
+        self.roll.get_or_init(|| roll);
+    }
+
+    /// By what ranks ask each other.
+    pub(crate) fn roll(&self) -> Option<&RollCall> {
+        self.roll.get()
+    }
+
+    /// Tells those who ask what this rank waits for.
+    pub(crate) fn answer(&self, waits: &dyn Fn() -> Waits) -> Result<(), EngineError> {
+        match (self.timeout, &self.roll.get()) {
+            (Some(_), Some(roll)) => roll.answer(self, waits),
+            // Nobody asks.
+            _ => Ok(()),
+        }
+    }
+
+    /// Who is to blame that what this rank waits for does not come; nobody if all wait.
+    pub(crate) fn late(&self, waits: &dyn Fn() -> Waits) -> Result<Option<Late>, EngineError> {
+        self.roll.get().map_or(Ok(None), |roll| roll.late(self, waits))
     }
 
     /// How long calls wait for other ranks.
@@ -377,18 +418,25 @@ impl Library {
         self.blocking("free a group", || unsafe { sw_free(comm.0) })
     }
 
-    /// Sends a note.
-    pub(crate) fn note(&self, comm: Comm, to: usize, tag: i32) -> Result<(), EngineError> {
-        // SAFETY: a communicator that has not been freed.
-        self.call(|| unsafe { sw_note(comm.0, to as c_int, tag) })
+    /// Sends a note of at most [`Note::MOST`] bytes. They are never given back, for nobody waits until they have gone:
+    /// notes are for the rare case that something went wrong.
+    pub(crate) fn note(&self, comm: Comm, to: usize, tag: i32, bytes: &[u8]) -> Result<(), EngineError> {
+        let bytes: &'static [u8] = if bytes.is_empty() { &[] } else { Vec::leak(bytes.to_vec()) };
+        let start = if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() };
+        // SAFETY: a communicator that has not been freed, and bytes that stay.
+        self.call(|| unsafe { sw_note(start, bytes.len() as c_int, comm.0, to as c_int, tag) })
     }
 
     /// Takes a note that has come. One thread at a time asks a communicator for notes, and it has no other messages.
     pub(crate) fn take_note(&self, comm: Comm) -> Result<Option<Note>, EngineError> {
-        let (mut there, mut from, mut tag) = (0, 0, 0);
-        // SAFETY: a communicator that has not been freed.
-        self.call(|| unsafe { sw_take_note(comm.0, &mut there, &mut from, &mut tag) })?;
-        Ok((there != 0).then_some(Note { from: from as usize, tag }))
+        let (mut count, mut from, mut tag, mut bytes) = (0, 0, 0, [0; Note::MOST]);
+        let start = bytes.as_mut_ptr();
+        // SAFETY: a communicator that has not been freed, and as many bytes as are said.
+        self.call(|| unsafe {
+            sw_take_note(start, Note::MOST as c_int, comm.0, &mut count, &mut from, &mut tag)
+        })?;
+        let bytes = usize::try_from(count).ok().map(|count| bytes[..count].to_vec());
+        Ok(bytes.map(|bytes| Note { from: from as usize, tag, bytes }))
     }
 
     /// How many bytes the processes of this host can still share.

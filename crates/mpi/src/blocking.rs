@@ -2,16 +2,20 @@
 //! and share memory.
 //!
 //! Who waits in one of them cannot look at a clock, so a thread beside it does. When the time is over it ends this
-//! process, and with it the launcher ends all others.
+//! process, and with it the launcher ends all others. The time is longer than elsewhere: processes take a while to begin,
+//! and once they are there these calls come after others, which find out who is late.
 
 use crate::binding::{end_process, say};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+/// However short the timeout is.
+const AT_LEAST: Duration = Duration::from_secs(10);
+
 /// Makes such a call; `what` all ranks do in it.
 pub(crate) fn bounded<T>(timeout: Option<Duration>, what: &str, call: impl FnOnce() -> T) -> T {
-    let Some(timeout) = timeout else { return call() };
+    let Some(timeout) = timeout.map(|timeout| timeout.max(AT_LEAST)) else { return call() };
     thread::scope(|scope| {
         let (at_work, hear) = mpsc::channel::<()>();
         scope.spawn(move || {

@@ -5,23 +5,27 @@ use crate::binding::{
     Comm, Library, refused, sw_all_gather, sw_all_to_all, sw_broadcast, sw_has_ended, sw_least, sw_receive,
     sw_send, sw_test,
 };
-use shardweave_runtime::engine::EngineError;
+use crate::pause::{Pause, Then};
+use shardweave_runtime::engine::{EngineError, Late, Waits};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
 /// What was started together and is waited for together.
 ///
 /// *Invariant:* what a request reads or writes is borrowed for `'a`. A flight that is dropped while requests are under
-/// way ends all ranks, unless it was [given up](Flight::give_up).
+/// way ends all ranks, unless [some of them were late](Flight::wait).
 pub(crate) struct Flight<'a> {
     library: &'a Library,
     /// Memory for as many requests; those of MPI need at most as much.
     requests: SmallVec<[u64; 8]>,
     /// How many bytes each brings; -1 if that is not to be checked.
     wanted: SmallVec<[c_int; 8]>,
-    /// With whom.
+    /// With whom, in messages.
     peers: SmallVec<[usize; 8]>,
+    /// With whom, in collectives: who has not come to one cannot be seen.
+    members: &'a [usize],
     /// All before this one have ended.
     ended: usize,
     given_up: bool,
@@ -52,13 +56,19 @@ fn start_of_mut(bytes: &mut [u8]) -> *mut u8 {
 }
 
 impl<'a> Flight<'a> {
-    /// Nothing yet.
+    /// No messages yet.
     pub(crate) fn new(library: &'a Library) -> Flight<'a> {
+        Flight::of_members(library, &[])
+    }
+
+    /// No collective of these members yet.
+    pub(crate) fn of_members(library: &'a Library, members: &'a [usize]) -> Flight<'a> {
         Flight {
             library,
             requests: SmallVec::new(),
             wanted: SmallVec::new(),
             peers: SmallVec::new(),
+            members,
             ended: 0,
             given_up: false,
             failed: None,
@@ -223,31 +233,71 @@ impl<'a> Flight<'a> {
         Ok(true)
     }
 
-    /// With whom each of the requests is that are still under way, in ascending order.
-    pub(crate) fn awaited(&mut self) -> Result<Vec<usize>, EngineError> {
-        let mut peers = Vec::new();
+    /// Waits until all of it has ended, of which the most are so many bytes.
+    pub(crate) fn wait(&mut self, bytes: usize) -> Result<(), EngineError> {
+        let mut pause = Pause::new(bytes, self.library.timeout());
+        // How many requests were under way when it was last looked. What had not to be waited for is not among them.
+        let mut under_way = None;
+        while !self.test()? {
+            match pause.once() {
+                Then::Test => {}
+                Then::TestAfterSleep => {
+                    if under_way.is_none() {
+                        under_way = Some(self.under_way()?.len());
+                    }
+                    self.library.answer(&|| self.waits())?;
+                }
+                Then::GiveUp => {
+                    let left = self.under_way()?.len();
+                    // Some of it has come, or gone: the others are at it.
+                    if left == 0 || under_way.is_some_and(|before| left < before) {
+                        under_way = Some(left);
+                        pause.begin_again();
+                        continue;
+                    }
+                    let late = self.library.late(&|| self.waits())?;
+                    if late.is_none() && pause.goes_on() {
+                        continue;
+                    }
+                    let late = EngineError::Late(late.unwrap_or_else(|| Late::of(self.waits().ranks)));
+                    self.given_up = true;
+                    self.library.has_broken(&late);
+                    return Err(late);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// For whom this rank waits.
+    fn waits(&self) -> Waits {
+        let place = "in an exchange".to_string();
+        let under_way = self.under_way().unwrap_or_default();
+        if !self.members.is_empty() && !under_way.is_empty() {
+            return Waits { ranks: self.members.to_vec(), place };
+        }
+        let ranks: BTreeSet<usize> = under_way.into_iter().map(|at| self.peers[at]).collect();
+        Waits { ranks: ranks.into_iter().collect(), place }
+    }
+
+    /// The requests that have not ended.
+    fn under_way(&self) -> Result<Vec<usize>, EngineError> {
+        let mut under_way = Vec::new();
         for at in self.ended..self.requests.len() {
-            let (requests, mut ended) = (self.requests.as_mut_ptr(), 0);
+            let (requests, mut ended) = (self.requests.as_ptr(), 0);
             // SAFETY: there are as many requests.
             self.library.call(|| unsafe { sw_has_ended(requests, at as c_int, &mut ended) })?;
             if ended == 0 {
-                peers.push(self.peers[at]);
+                under_way.push(at);
             }
         }
-        peers.sort_unstable();
-        Ok(peers)
-    }
-
-    /// Leaves all as it is: the ranks are about to be ended.
-    pub(crate) fn give_up(&mut self, late: &EngineError) {
-        self.given_up = true;
-        self.library.has_broken(late);
+        Ok(under_way)
     }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if !self.given_up && self.awaited().is_ok_and(|awaited| awaited.is_empty()) {
+        if !self.given_up && self.under_way().is_ok_and(|under_way| under_way.is_empty()) {
             return;
         }
         if !self.given_up {

@@ -36,9 +36,9 @@
 //!   making a communicator for a collective would block the other threads.
 //! * Whoever waits tests for 50 us, then gives way between tests, and after a millisecond sleeps between them; all of
 //!   it for longer the more bytes there are.
-//! * [`Late`](shardweave_runtime::engine::EngineError::Late) names for messages exactly those that are awaited; for
-//!   a collective those that do not answer when they are asked whether they have come. After it the ranks can only be
-//!   ended: an engine that is dropped then, or by a panic, ends them.
+//! * [`Late`](shardweave_runtime::engine::EngineError::Late) names ranks that are awaited, by this rank or by one that it
+//!   waits for, and do not answer when they are asked; the lowest rank that waits is the first to know. After it the
+//!   ranks can only be ended: an engine that is dropped then, or by a panic, ends them.
 //! * Memory that processes share is given back when the next is shared, when that is asked for, or at the end: that takes all ranks of a host,
 //!   which drop it at different times.
 //! * An engine that made MPI itself ends it when it and all shared memory have been dropped.
@@ -52,6 +52,7 @@
 mod binding;
 mod blocking;
 mod pause;
+mod roll;
 mod flight;
 mod group;
 mod messages;

@@ -7,7 +7,6 @@
 
 use crate::binding::{Comm, Library, refused};
 use crate::flight::Flight;
-use crate::pause::{Pause, Then};
 use shardweave_runtime::engine::{EngineError, Form};
 
 /// By what messages go.
@@ -38,7 +37,6 @@ impl Way<'_> {
         if own != kept.len() {
             return Err(refused(format!("a rank sends itself {} bytes and receives {own}", kept.len())));
         }
-        let mut pause = Pause::new(bytes, self.library.timeout());
         let mut flight = Flight::new(self.library);
         let mut own = None;
         for (from, bytes) in receives.iter_mut() {
@@ -59,29 +57,7 @@ impl Way<'_> {
         if let Some(own) = own {
             own.copy_from_slice(kept);
         }
-        // How many requests were under way when it was last looked. What had not to be waited for is not among them.
-        let mut under_way = None;
-        while !flight.test()? {
-            match pause.once() {
-                Then::Test => {}
-                Then::TestAfterSleep if under_way.is_some() => {}
-                Then::TestAfterSleep => under_way = Some(flight.awaited()?.len()),
-                Then::GiveUp => {
-                    let mut awaited = flight.awaited()?;
-                    // Some of it has come, or gone: the others are at it.
-                    if awaited.is_empty() || under_way.is_some_and(|before| awaited.len() < before) {
-                        under_way = Some(awaited.len());
-                        pause.begin_again();
-                        continue;
-                    }
-                    awaited.dedup();
-                    let late = EngineError::Late(awaited);
-                    flight.give_up(&late);
-                    return Err(late);
-                }
-            }
-        }
-        Ok(())
+        flight.wait(bytes)
     }
 
     /// Each of some ranks tells each other that it is there.

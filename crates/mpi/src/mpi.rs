@@ -7,7 +7,7 @@ use crate::messages::Way;
 use crate::options::{MpiOptions, Transport};
 use crate::windows::share_alone;
 use crate::world::World;
-use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form, Place, SharedBytes};
+use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form, Late, Place, SharedBytes, Waits};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -199,6 +199,14 @@ impl Engine for Mpi {
             all.iter_mut().enumerate().map(|(rank, bytes)| (rank, &mut bytes[..])).collect();
         self.way_of_all().exchange(0, Form::Messages, &[(0, own)], &mut receives, total)?;
         Ok(is_first.then_some(all))
+    }
+
+    fn answer(&self, waits: &dyn Fn() -> Waits) -> Result<(), EngineError> {
+        self.world.library.answer(waits)
+    }
+
+    fn late(&self, waits: &dyn Fn() -> Waits) -> Result<Option<Late>, EngineError> {
+        self.world.library.late(waits)
     }
 
     fn abort(&self, reason: &str) -> ! {

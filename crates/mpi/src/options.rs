@@ -2,6 +2,7 @@
 
 use crate::binding::{Library, Threads, refused};
 use crate::mpi::Mpi;
+use crate::pause::SLOWEST_LINK;
 use shardweave_runtime::engine::EngineError;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ pub struct MpiOptions {
     pub threads: Threads,
     /// How bytes go within a host.
     pub transport: Transport,
-    /// How long every call waits for the others, the first one too; for ever if nothing is said. A link that brings
-    /// 10 MB in a second is fast enough for any timeout.
+    /// How long every call waits for the others; for ever if nothing is said. Beginning and ending MPI may take 10 seconds
+    /// in any case, and a link that brings 10 MB in a second is fast enough for any timeout.
     pub timeout: Option<Duration>,
     /// The most bytes of one message or collective, from 1 to 2^31 - 1.
     pub limit: usize,
@@ -73,7 +74,7 @@ impl MpiOptions {
 
     /// The most bytes of one message, of which each that comes shows that the others are at it.
     pub(crate) fn piece(&self) -> usize {
-        let in_time = |timeout: Duration| timeout.as_micros().saturating_mul(SLOWEST_LINK).max(1);
+        let in_time = |timeout: Duration| timeout.as_micros().saturating_mul(SLOWEST_LINK.into()).max(1);
         let in_time = self.timeout.map_or(u128::MAX, in_time);
         self.limit.min(PIECE).min(usize::try_from(in_time).unwrap_or(usize::MAX))
     }
@@ -81,9 +82,6 @@ impl MpiOptions {
 
 /// The most bytes of one message: what is longer goes in several.
 const PIECE: usize = 16 << 20;
-
-/// In bytes per microsecond.
-const SLOWEST_LINK: u128 = 10;
 
 #[cfg(test)]
 mod tests {

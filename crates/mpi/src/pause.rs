@@ -18,6 +18,9 @@ const MOST_TESTS: Duration = Duration::from_millis(4);
 const GIVES_WAY: Duration = Duration::from_millis(1);
 const SLEEP: Duration = Duration::from_micros(30);
 
+/// A link is taken to bring so many bytes in a microsecond at least.
+pub(crate) const SLOWEST_LINK: u64 = 10;
+
 /// One time of waiting.
 pub(crate) struct Pause {
     since: Instant,
@@ -25,7 +28,10 @@ pub(crate) struct Pause {
     close: Duration,
     /// Up to when it gives way.
     near: Duration,
+    bytes: usize,
     timeout: Option<Duration>,
+    /// How long it waits in all.
+    most: Option<Duration>,
 }
 
 /// What is to be done before the next test.
@@ -44,13 +50,13 @@ impl Pause {
     pub(crate) fn new(bytes: usize, timeout: Option<Duration>) -> Pause {
         let close = TESTS + Duration::from_micros((bytes >> 12) as u64).min(MOST_TESTS);
         let near = close + GIVES_WAY + Duration::from_micros((bytes >> 10) as u64);
-        Pause { since: Instant::now(), close, near, timeout }
+        Pause { since: Instant::now(), close, near, bytes, timeout, most: timeout }
     }
 
     /// Waits a little, after a test that found that there is more to wait for.
     pub(crate) fn once(&self) -> Then {
         let waited = self.since.elapsed();
-        if self.timeout.is_some_and(|timeout| waited >= timeout) {
+        if self.most.is_some_and(|most| waited >= most) {
             return Then::GiveUp;
         }
         if waited < self.close {
@@ -65,8 +71,16 @@ impl Pause {
         Then::TestAfterSleep
     }
 
+    /// All wait: it goes on as long as the bytes could take over a slow link, and then no more.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let Some(timeout) = self.timeout else { return true };
+        let slow = Duration::from_micros(self.bytes as u64 / SLOWEST_LINK);
+        let most = timeout.saturating_mul(2).saturating_add(slow);
+        self.most.replace(most) != Some(most)
+    }
+
     /// There is as much time as at the beginning.
     pub(crate) fn begin_again(&mut self) {
-        self.since = Instant::now();
+        (self.since, self.most) = (Instant::now(), self.timeout);
     }
 }

@@ -200,26 +200,30 @@ int sw_test(void *requests, int first, int count, const int *wanted, int *ended,
 }
 
 /* Whether one request, which stays, has ended. */
-int sw_has_ended(void *requests, int at, int *ended) {
-    return MPI_Request_get_status(((MPI_Request *)requests)[at], ended, MPI_STATUS_IGNORE);
+int sw_has_ended(const void *requests, int at, int *ended) {
+    return MPI_Request_get_status(((const MPI_Request *)requests)[at], ended, MPI_STATUS_IGNORE);
 }
 
-/* ---- Notes: messages without bytes, which say something by their tag ---- */
+/* ---- Notes: messages of few bytes ---- */
 
-int sw_note(uint64_t comm, int to, int tag) {
+/* Sends bytes that stay for ever. */
+int sw_note(const void *bytes, int count, uint64_t comm, int to, int tag) {
     MPI_Request request;
-    TRY(MPI_Isend(NULL, 0, MPI_BYTE, to, tag, comm_of(comm), &request));
+    TRY(MPI_Isend(bytes, count, MPI_BYTE, to, tag, comm_of(comm), &request));
     return MPI_Request_free(&request);
 }
 
-/* Takes a note, if there is one. */
-int sw_take_note(uint64_t comm, int *there, int *from, int *tag) {
+/* Takes a note, if there is one, of at most so many bytes as it says, and says how many it had; -1 if there is none. */
+int sw_take_note(void *bytes, int most, uint64_t comm, int *count, int *from, int *tag) {
+    int there;
     MPI_Status status;
-    TRY(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_of(comm), there, &status));
-    if (!*there) return MPI_SUCCESS;
+    *count = -1;
+    TRY(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_of(comm), &there, &status));
+    if (!there) return MPI_SUCCESS;
     *from = status.MPI_SOURCE;
     *tag = status.MPI_TAG;
-    return MPI_Recv(NULL, 0, MPI_BYTE, *from, *tag, comm_of(comm), MPI_STATUS_IGNORE);
+    TRY(MPI_Recv(bytes, most, MPI_BYTE, *from, *tag, comm_of(comm), &status));
+    return MPI_Get_count(&status, MPI_BYTE, count);
 }
 
 /* ---- Shared memory ---- */

@@ -6,13 +6,15 @@
 //!    ├ host      collectives of the ranks of this host
 //!    ├ messages  messages of the streams, by tag
 //!    ├ bulk      messages of the calls that all ranks make
-//!    └ setup     makes the communicators of groups
+//!    ├ setup     makes the communicators of groups
+//!    └ roll      notes of ranks whose time is over
 //! ```
 
 use crate::binding::{Comm, Library};
 use crate::collectives::Groups;
 use crate::cores;
 use crate::group::Group;
+use crate::roll::RollCall;
 use crate::windows::{Sharers, Windows};
 use shardweave_runtime::engine::EngineError;
 
@@ -42,6 +44,7 @@ impl World {
         let messages = library.duplicate(base)?;
         let bulk = library.duplicate(base)?;
         let setup = library.duplicate(base)?;
+        let roll = library.duplicate(base)?;
         let host = library.split_by_host(base)?;
         let (own, size) = library.rank_of(host)?;
         // The host's members are not known before they have told each other; till then they are numbered.
@@ -54,6 +57,7 @@ impl World {
         let greatest_tag = library.greatest_tag(messages)?;
         let (groups, windows) = (Groups::new(), Windows::new());
         let cores = cores::of_ranks(&all.tell_some(&library, cores::own())?, &hosts);
+        library.have_joined(RollCall::new(roll, rank, ranks));
         Ok(World {
             library,
             rank,
@@ -87,7 +91,9 @@ impl World {
         for group in self.groups.take() {
             self.library.free(group.comm())?;
         }
-        for comm in [self.host.comm(), self.setup, self.bulk, self.messages, self.all.comm()] {
+        let roll = self.library.roll().map(RollCall::comm);
+        let comms = [self.host.comm(), self.setup, self.bulk, self.messages, self.all.comm()];
+        for comm in roll.into_iter().chain(comms) {
             self.library.free(comm)?;
         }
         Ok(())

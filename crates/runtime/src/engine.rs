@@ -73,6 +73,25 @@ pub trait Engine: Send + Sync {
     /// If the engine fails.
     fn gather(&self, own: &[u8]) -> Result<Option<Vec<Vec<u8>>>, EngineError>;
 
+    /// Tells ranks that ask for it what this one waits for: who waits for the memory of another rank, and not in a call
+    /// of the engine, calls this again and again.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn answer(&self, waits: &dyn Fn() -> Waits) -> Result<(), EngineError> {
+        let _ = waits;
+        Ok(())
+    }
+
+    /// Who is to blame where what this rank waits for has not come in time; nobody if all ranks wait, so that it may
+    /// come still. An engine that cannot ask names those who are waited for.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn late(&self, waits: &dyn Fn() -> Waits) -> Result<Option<Late>, EngineError> {
+        Ok(Some(Late::of(waits().ranks)))
+    }
+
     /// Ends all ranks at once, with this as the reason.
     fn abort(&self, reason: &str) -> !;
 }
@@ -153,11 +172,54 @@ pub enum Form {
     AllToAll,
 }
 
+/// What a rank waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// For whom.
+    pub ranks: Vec<usize>,
+    /// Where in the program.
+    pub place: String,
+}
+
+/// Ranks that others wait for in vain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Late {
+    /// They have not come, and do not wait themselves, as far as is known.
+    pub ranks: Vec<usize>,
+    /// Others that do, and for what.
+    pub waiting: Vec<(usize, Waits)>,
+}
+
+impl Late {
+    /// These ranks; of others nothing is known.
+    pub fn of(ranks: Vec<usize>) -> Late {
+        Late { ranks, waiting: Vec::new() }
+    }
+
+    /// Who else waits, for the end of a sentence.
+    pub fn waiting_text(&self) -> String {
+        let waits = |(rank, waits): &(usize, Waits)| format!("; rank {rank} waits for {}", waits);
+        self.waiting.iter().map(waits).collect()
+    }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", ranks_text(&self.ranks), self.place)
+    }
+}
+
+/// Ranks by their names.
+pub(crate) fn ranks_text(ranks: &[usize]) -> String {
+    let ranks: Vec<String> = ranks.iter().map(|rank| format!("rank {rank}")).collect();
+    ranks.join(", ")
+}
+
 /// Why an engine did not do what it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EngineError {
-    /// These ranks did not come in time.
-    Late(Vec<usize>),
+    /// Ranks did not come in time.
+    Late(Late),
     /// The engine itself, or the system, refuses: why.
     Refused(String),
     /// Another rank was refused its part, and hears why.
@@ -167,9 +229,8 @@ pub enum EngineError {
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EngineError::Late(ranks) => {
-                let ranks: Vec<String> = ranks.iter().map(|rank| format!("rank {rank}")).collect();
-                write!(f, "{} did not come in time", ranks.join(", "))
+            EngineError::Late(late) => {
+                write!(f, "{} did not come in time{}", ranks_text(&late.ranks), late.waiting_text())
             }
             EngineError::Refused(why) => f.write_str(why),
             EngineError::Elsewhere => f.write_str("another rank was refused its part"),

@@ -8,7 +8,7 @@ use shardweave_compiler::id::Id;
 use shardweave_compiler::layout::IndexSet;
 use shardweave_compiler::mesh::DeviceId;
 use shardweave_compiler::program::SizeBinder;
-use shardweave_runtime::engine::{Engine, EngineError, Exchange, Place, SharedBytes};
+use shardweave_runtime::engine::{Engine, EngineError, Exchange, Late, Place, SharedBytes};
 use shardweave_runtime::execute::{Doing, How, InstrId, NotReady, Probe, Record, RunError, Streams};
 use shardweave_runtime::random::RandomArray;
 use shardweave_runtime::session::{Inputs, Session, SessionOptions};
@@ -288,7 +288,7 @@ fn a_rank_that_is_late_ends_all_wherever_it_is_awaited() {
     for number in 1.. {
         let ran = catch_unwind(AssertUnwindSafe(|| {
             on_ranks(&[0, 1, 0], |engine| {
-                let (left, error) = (AtomicUsize::new(number), EngineError::Late(vec![2]));
+                let (left, error) = (AtomicUsize::new(number), EngineError::Late(Late::of(vec![2])));
                 let faulty = Arc::new(Faulty { engine, left, error, gathers: false });
                 let failing = Arc::new(Probes::default());
                 let options = SessionOptions {

@@ -39,11 +39,12 @@ pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
         None => panic!("nothing is late in `{what}`"),
     };
     let took = start.elapsed();
-    assert_eq!(late, Err(EngineError::Late(vec![last])));
+    let Err(EngineError::Late(late)) = late else { panic!("a rank is late, but {late:?}") };
+    assert_eq!(late.ranks, [last]);
     assert!(took >= TIMEOUT && took < Duration::from_secs(5), "after {took:?}");
     // Others still find out who is late.
     sleep(Duration::from_millis(400));
-    mpi.abort(&format!("in {what}: {}", EngineError::Late(vec![last])));
+    mpi.abort(&format!("in {what}: {}", EngineError::Late(late)));
 }
 
 /// The last rank does not begin, while the others wait for it to do so.

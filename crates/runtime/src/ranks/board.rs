@@ -58,8 +58,8 @@ impl Ticks {
         self.bytes(lane).number(lane.lane * LINE).store(tick, Ordering::Release);
     }
 
-    /// Waits until the lane has told the tick; `false` if it takes longer than the timeout.
-    pub fn wait(&self, lane: LaneOf, tick: Tick, cores: Cores, timeout: Option<Duration>) -> bool {
+    /// Waits until the lane has told the tick. Where it takes long, `naps` is called with how long, again and again.
+    pub fn wait(&self, lane: LaneOf, tick: Tick, cores: Cores, mut naps: impl FnMut(Duration)) {
         let number = self.bytes(lane).number(lane.lane * LINE);
         let there = || number.load(Ordering::Acquire) >= tick;
         let (spins, yields) = match cores {
@@ -68,25 +68,22 @@ impl Ticks {
         };
         for _ in 0..spins {
             if there() {
-                return true;
+                return;
             }
             std::hint::spin_loop();
         }
         for _ in 0..yields {
             if there() {
-                return true;
+                return;
             }
             std::thread::yield_now();
         }
         let (start, mut nap) = (Instant::now(), NAPS.0);
         while !there() {
-            if timeout.is_some_and(|most| start.elapsed() > most) {
-                return false;
-            }
+            naps(start.elapsed());
             std::thread::sleep(nap);
             nap = (nap * 2).min(NAPS.1);
         }
-        true
     }
 
     fn bytes(&self, lane: LaneOf) -> &SharedBytes {

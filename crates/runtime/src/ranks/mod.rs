@@ -15,7 +15,7 @@ mod agree;
 mod board;
 mod recorded;
 
-use crate::engine::{Engine, EngineError, Exchange};
+use crate::engine::{Engine, EngineError, Exchange, Late, Waits, ranks_text};
 use crate::execute::{Failure, How, Job, NotReady, Outcome, Rendezvous, RunError, Walk};
 use crate::instantiate::{Lane, LaneId, TurnId, Work};
 use crate::kernels::Scratch;
@@ -28,6 +28,7 @@ pub(crate) use recorded::together;
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::mesh::DeviceId;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Plays the lanes of one rank.
 pub(crate) struct Ranks {
@@ -187,11 +188,38 @@ struct Board<'a> {
 }
 
 impl Board<'_> {
+    /// The instruction of this lane that waits for a tick.
+    fn waits_at(&self, tick: Tick) -> String {
+        let tasks = &self.run.job.tasks;
+        let waits = tasks.lanes[self.lane]
+            .tasks
+            .iter()
+            .find(|task| matches!(&task.work, Work::Wait(_, at) if *at == tick));
+        waits.map_or_else(String::new, |task| tasks.turn_text(task.turn))
+    }
+
     /// Ends all ranks: those named here did not come in time.
-    fn late(&self, ranks: &[usize], turn: &str) -> ! {
-        let ranks: Vec<String> = ranks.iter().map(|rank| format!("rank {rank}")).collect();
+    fn late(&self, late: &Late, place: &str) -> ! {
         let timeout = self.players.engine.timeout().unwrap_or_default().as_secs_f64();
-        self.players.engine.abort(&format!("waited {timeout} s for {} at {turn}", ranks.join(", ")))
+        let (ranks, others) = (ranks_text(&late.ranks), late.waiting_text());
+        self.players.engine.abort(&format!("waited {timeout} s for {ranks} {place}{others}"))
+    }
+
+    /// Goes on waiting for a rank, for which this lane has waited so long; at the end of its time finds out who is late.
+    fn waits(&self, rank: usize, tick: Tick, waited: Duration, asked: &mut u32) {
+        let engine = &*self.players.engine;
+        let Some(timeout) = engine.timeout() else { return };
+        let place = || format!("at {}", self.waits_at(tick));
+        let waits = || Waits { ranks: vec![rank], place: place() };
+        if waited <= timeout.saturating_mul(*asked + 1) {
+            return engine.answer(&waits).unwrap_or_else(|error| self.end_all(&error.to_string()));
+        }
+        *asked += 1;
+        match engine.late(&waits).unwrap_or_else(|error| self.end_all(&error.to_string())) {
+            // All wait for each other: what has just been told to one of them may bring them on.
+            None if *asked == 1 => {}
+            late => self.late(&late.unwrap_or_else(|| Late::of(vec![rank])), &place()),
+        }
     }
 }
 
@@ -204,10 +232,12 @@ impl Rendezvous for Board<'_> {
         let of = self.run.lanes[lane];
         // A lane of this rank computes, or waits for another rank itself, and then it is the one who knows for whom.
         let own = of.rank == self.players.engine.place().rank;
-        let timeout = self.players.engine.timeout().filter(|_| !own);
-        if !self.players.ticks.wait(of, self.run.before + tick, self.run.cores, timeout) {
-            self.late(&[of.rank], &self.waits_at(tick));
-        }
+        let mut asked = 0;
+        self.players.ticks.wait(of, self.run.before + tick, self.run.cores, |waited| {
+            if !own {
+                self.waits(of.rank, tick, waited, &mut asked);
+            }
+        });
         Met::Reached
     }
 
@@ -218,20 +248,8 @@ impl Rendezvous for Board<'_> {
     fn exchange(&self, exchange: Exchange<'_, '_>) {
         match self.players.engine.exchange(exchange) {
             Ok(()) => {}
-            Err(EngineError::Late(ranks)) => self.late(&ranks, "an exchange of messages"),
+            Err(EngineError::Late(late)) => self.late(&late, "in an exchange of messages"),
             Err(error) => self.end_all(&error.to_string()),
         }
-    }
-}
-
-impl Board<'_> {
-    /// The instruction of this lane that waits for a tick.
-    fn waits_at(&self, tick: Tick) -> String {
-        let tasks = &self.run.job.tasks;
-        let waits = tasks.lanes[self.lane]
-            .tasks
-            .iter()
-            .find(|task| matches!(&task.work, Work::Wait(_, at) if *at == tick));
-        waits.map_or_else(String::new, |task| tasks.turn_text(task.turn))
     }
 }

@@ -1,0 +1,141 @@
+//! What overlapping brings where what is sent takes about as long as the products.
+//!
+//! The MLP with one rank a host, in turns that alternate: what it sends alone (with a hidden dim of 2 there is next to
+//! nothing to compute), its products alone (both ranks on one host, so what is sent is copied), one after the other, and
+//! overlapped in steps. With so many steps at least one step of the one stays beside none of the other, so the bound is
+//! (1 + 1/steps) times the longer of both.
+
+use super::{FOLDER, Found, LINK, Runs, with};
+use crate::{Failed, run};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const STEPS: [u64; 3] = [4, 8, 16];
+
+const TURNS: usize = 5;
+
+/// Rows of all sequences, and columns of x.
+const SIZES: [&str; 3] = ["b=2", "s=1024", "e=512"];
+
+/// The hidden dim of which the products are measured first; it is then made so that they take as long as what is sent.
+const HIDDEN: u64 = 2048;
+
+/// What MPI's progress is measured by.
+pub struct Progress {
+    program: PathBuf,
+    library: PathBuf,
+}
+
+/// Builds it.
+pub fn build(mpi: &Found) -> Result<Progress, Failed> {
+    let mut bench = mpi.cargo("bench");
+    bench.args([
+        "--package",
+        "shardweave-mpi",
+        "--features",
+        "engine",
+        "--bench",
+        "progress",
+        "--",
+        "compile",
+    ]);
+    let told = told(bench)?;
+    let library = told.lines().next_back().unwrap_or_default();
+    let program = library.strip_suffix(".direct.so").ok_or_else(|| {
+        eprintln!("the benchmark `progress` says `{told}`, not where it is");
+        Failed
+    })?;
+    Ok(Progress { program: program.into(), library: library.into() })
+}
+
+pub fn measure(runs: &Runs<'_>, progress: &Progress) -> Result<(), Failed> {
+    println!("\nA message beside a product, one rank on each host");
+    let library = progress.library.to_string_lossy();
+    run(runs.ranks([1, 1], &progress.program, &["rank", &library, "9"]))?;
+
+    let text = fs::read_to_string("examples/mlp.weave").map_err(|error| {
+        eprintln!("examples/mlp.weave: {error}");
+        Failed
+    })?;
+    for steps in STEPS {
+        let cut = text.replace("stream(4)", &format!("stream({steps})"));
+        fs::write(file(steps), cut).map_err(|error| {
+            eprintln!("{}: {error}", file(steps));
+            Failed
+        })?;
+    }
+    let (at_once, in_steps) = ("sequence_parallel", "overlapped_fine");
+    let sent = || milliseconds(runs, [1, 1], STEPS[0], at_once, 2);
+    let products = |hidden| milliseconds(runs, [2, 0], STEPS[0], at_once, hidden);
+    let ratio = median(&mut [sent()?, sent()?, sent()?]) / products(HIDDEN)?;
+    let hidden = ((HIDDEN as f64 * ratio / 64.0).round() as u64).max(1) * 64;
+
+    let mut turns: [Vec<f64>; 3 + STEPS.len()] = Default::default();
+    for _ in 0..TURNS {
+        turns[0].push(sent()?);
+        turns[1].push(products(hidden)?);
+        turns[2].push(milliseconds(runs, [1, 1], STEPS[0], at_once, hidden)?);
+        for (times, steps) in turns[3..].iter_mut().zip(STEPS) {
+            times.push(milliseconds(runs, [1, 1], steps, in_steps, hidden)?);
+        }
+    }
+    let [sent, products, one_after_the_other, overlapped @ ..] = turns.map(|mut times| median(&mut times));
+    println!(
+        "\nThe MLP with a hidden dim of {hidden}, one rank on each host; milliseconds, medians of {TURNS} turns"
+    );
+    println!(
+        "what is sent alone {sent:.1}, products alone {products:.1}, one after the other {one_after_the_other:.1}"
+    );
+    let longer = sent.max(products);
+    for (overlapped, steps) in overlapped.into_iter().zip(STEPS) {
+        let (ratio, bound) = (overlapped / longer, 1.0 + 1.0 / steps as f64);
+        println!(
+            "{steps:>3} steps {overlapped:.1}: {ratio:.2} times the longer, of which {bound:.2} is the bound"
+        );
+    }
+    Ok(())
+}
+
+/// Where the MLP in so many steps is.
+fn file(steps: u64) -> String {
+    format!("{FOLDER}/mlp_in_{steps}.weave")
+}
+
+/// The median of some runs of the MLP on ranks that are spread so.
+fn milliseconds(
+    runs: &Runs<'_>,
+    ranks: [usize; 2],
+    steps: u64,
+    placement: &str,
+    hidden: u64,
+) -> Result<f64, Failed> {
+    let (file, hidden) = (file(steps), format!("h={hidden}"));
+    let words = ["run", &file, "--placement", placement, "--mesh", "line.tp=2", "--size", &hidden];
+    let often = ["--random", "1", "--repeat", "9", "--json", "--on", "mpi", "--timeout", "30"];
+    let words = [&words[..], &SIZES, &LINK, &often].concat();
+    let told = told(runs.ranks(ranks, &runs.built("shardweave"), &words))?;
+    let time = told.rsplit_once("\"run\":").and_then(|(_, rest)| rest.split(['}', ',']).next());
+    time.and_then(|time| time.parse().ok()).ok_or_else(|| {
+        eprintln!("no time of a run in {told}");
+        Failed
+    })
+}
+
+/// What a command prints.
+fn told(command: Command) -> Result<String, Failed> {
+    let mut command = with(command, &[]);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| {
+        eprintln!("{command:?}: {error}");
+        Failed
+    })?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(Failed),
+    }
+}
+
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
