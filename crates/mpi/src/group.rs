@@ -44,11 +44,6 @@ impl Group {
         flight.wait(bytes)
     }
 
-    /// All members meet.
-    pub(crate) fn meet(&self, library: &Library) -> Result<(), EngineError> {
-        self.least(library, &mut [0])
-    }
-
     /// Puts the least of all members in the place of each number.
     pub(crate) fn least(&self, library: &Library, numbers: &mut [u64]) -> Result<(), EngineError> {
         // MPICH compares numbers of 64 bits as if they had a sign, whatever their type says. With the highest bit the

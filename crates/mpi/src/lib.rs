@@ -55,6 +55,7 @@ mod pause;
 mod roll;
 mod flight;
 mod group;
+mod calls;
 mod messages;
 mod collectives;
 mod windows;

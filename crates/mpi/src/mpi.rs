@@ -2,6 +2,7 @@
 
 use crate::binding::{Library, Threads, refused};
 use crate::blocking::bounded;
+use crate::calls::{Call, begin};
 use crate::flight::Runs;
 use crate::messages::Way;
 use crate::options::{MpiOptions, Transport};
@@ -89,11 +90,15 @@ impl Mpi {
         Way { comm: self.world.bulk, ..self.way() }
     }
 
-    /// How many bytes each rank has for all.
-    fn lengths(&self, own: &[u8]) -> Result<Vec<usize>, EngineError> {
+    /// Begins a call that all ranks make; gives a number of each.
+    fn begin(&self, call: Call, number: u64) -> Result<Vec<u64>, EngineError> {
         let world = self.whole_world();
-        let lengths = world.all.tell(&world.library, own.len() as u64)?;
-        Ok(lengths.into_iter().map(|length| length as usize).collect())
+        begin(call, number, &world.all, &world.library)
+    }
+
+    /// The same, with how many bytes each rank has.
+    fn lengths(&self, call: Call, own: &[u8]) -> Result<Vec<usize>, EngineError> {
+        Ok(self.begin(call, own.len() as u64)?.into_iter().map(|length| length as usize).collect())
     }
 
     /// Whether a collective is to be used; the same on all members.
@@ -115,10 +120,10 @@ impl Engine for Mpi {
     }
 
     fn share(&self, bytes: usize) -> Result<Vec<Option<SharedBytes>>, EngineError> {
+        self.begin(Call::Share, 0)?;
         // That of all hosts is as it is here: with `Transport::Messages` each rank is alone.
         let own = self.place.hosts[self.place.rank];
-        let world = self.whole_world();
-        let sharers = world.sharers();
+        let (world, sharers) = (&self.world, self.world.sharers());
         match self.place.hosts.iter().filter(|&&host| host == own).count() {
             1 => share_alone(&sharers, bytes),
             _ => world.windows.share(&sharers, bytes, world.clone()),
@@ -126,8 +131,8 @@ impl Engine for Mpi {
     }
 
     fn give_back(&self) -> Result<(), EngineError> {
-        let world = self.whole_world();
-        world.windows.give_back(&world.sharers())
+        self.begin(Call::GiveBack, 0)?;
+        self.world.windows.give_back(&self.world.sharers())
     }
 
     fn exchange(&self, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
@@ -150,7 +155,7 @@ impl Engine for Mpi {
     }
 
     fn tell_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
-        let lengths = self.lengths(own)?;
+        let lengths = self.lengths(Call::TellAll, own)?;
         let total = lengths.iter().sum();
         if total > self.options.limit {
             let mut told: Vec<Vec<u8>> = lengths.iter().map(|&length| vec![0; length]).collect();
@@ -172,14 +177,11 @@ impl Engine for Mpi {
     }
 
     fn least(&self, own: u64) -> Result<u64, EngineError> {
-        let mut least = [own];
-        let world = self.whole_world();
-        world.all.least(&world.library, &mut least)?;
-        Ok(least[0])
+        Ok(self.begin(Call::Least, own)?.into_iter().fold(own, u64::min))
     }
 
     fn gather(&self, own: &[u8]) -> Result<Option<Vec<Vec<u8>>>, EngineError> {
-        let lengths = self.lengths(own)?;
+        let lengths = self.lengths(Call::Gather, own)?;
         let is_first = self.place.rank == 0;
         let mut all: Vec<Vec<u8>> = Vec::new();
         let mut there = true;
@@ -190,7 +192,7 @@ impl Engine for Mpi {
             all.push(bytes);
         }
         // Nothing is sent that could not be taken.
-        if self.least(u64::from(there))? == 0 {
+        if self.world.all.tell(&self.world.library, u64::from(there))?.contains(&0) {
             let total: u128 = lengths.iter().map(|&length| length as u128).sum();
             return Err(refused(format!("rank 0 has no memory for the {total} bytes of all ranks")));
         }

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::binding::{Comm, Library};
+use crate::calls::{Call, begin};
 use crate::collectives::Groups;
 use crate::cores;
 use crate::group::Group;
@@ -83,10 +84,8 @@ impl World {
         Sharers { library: &self.library, all: &self.all, host: &self.host }
     }
 
-    /// Frees all that was made. All ranks make this call, and nothing is under way.
+    /// Frees all that was made. All ranks have ended, and nothing is under way.
     fn free(&self) -> Result<(), EngineError> {
-        // Ending takes all ranks: waiting for them here leaves the core to others.
-        self.all.meet(&self.library)?;
         self.windows.free_all(&self.library)?;
         for group in self.groups.take() {
             self.library.free(group.comm())?;
@@ -102,12 +101,19 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Ranks that are in a call of their own would be waited for without end.
-        if let Some(reason) = self.library.broken() {
-            self.library.abort(&format!("it ended while an exchange was under way: {reason}"));
-        }
         if std::thread::panicking() {
             self.library.abort("it panicked");
+        }
+        // Ranks that are in a call of their own would be waited for without end.
+        if let Some(reason) = self.library.broken() {
+            self.library.abort(reason);
+        }
+        // Ending takes all ranks: waiting for them here leaves the core to others.
+        match begin(Call::End, 0, &self.all, &self.library) {
+            Ok(_) => {}
+            Err(late @ EngineError::Late(_)) => self.library.abort(&late.to_string()),
+            // The others have found out as well, and end all ranks. Till then this one may tell why it has ended.
+            Err(_) => return,
         }
         if let Err(error) = self.free() {
             self.library.abort(&format!("the ranks cannot be ended in order: {error}"));

@@ -154,6 +154,19 @@ fn a_rank_that_aborts_ends_all_and_says_why() {
 }
 
 #[test]
+fn a_rank_that_goes_its_own_way_is_found_out() {
+    for (what, does) in [("ends", "has ended its part"), ("shares", "shares memory")] {
+        let ended = run(3, &["astray", what]);
+        assert_eq!(ended.status, Some(3), "{ended:#?}");
+        let said =
+            format!("rank 2 {does} while this rank tells all something: all ranks make the same calls");
+        assert!(ended.errors.contains(&said), "{ended:#?}");
+        assert!(ended.errors.contains("the reason of this rank"), "{ended:#?}");
+        assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
+    }
+}
+
+#[test]
 fn a_rank_that_panics_ends_all() {
     ends(2, &["panic"], "shardweave: rank 1: it panicked");
     ends(3, &["panic"], "this rank has a bug");

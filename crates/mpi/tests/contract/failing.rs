@@ -92,6 +92,36 @@ pub fn a_rank_aborts(mpi: &Mpi) {
     panic!("the last rank does not come, but {waited:?}");
 }
 
+/// The last rank ends, or makes another call, while the others make one.
+pub fn a_rank_goes_its_own_way(mpi: Mpi, what: &str) {
+    let (rank, ranks) = (mpi.place().rank, mpi.place().ranks());
+    if rank == ranks - 1 {
+        match what {
+            "ends" => drop(mpi),
+            _ => assert_eq!(
+                told(mpi.share(100).map(drop)),
+                format!("rank 0 tells all something while this rank shares memory: {SAME}")
+            ),
+        }
+        // What it has to say comes out, and then it is ended.
+        eprintln!("the reason of this rank");
+        sleep(FAR_TOO_LONG);
+        panic!("this rank should have been ended");
+    }
+    let does = if what == "ends" { "has ended its part" } else { "shares memory" };
+    let other = told(mpi.tell_all(&[1; 1000]).map(drop));
+    assert_eq!(other, format!("rank {} {does} while this rank tells all something: {SAME}", ranks - 1));
+    // What follows cannot go well.
+    drop(mpi);
+    unreachable!("the ranks should have been ended");
+}
+
+const SAME: &str = "all ranks make the same calls in the same order";
+
+fn told(made: Result<(), EngineError>) -> String {
+    made.expect_err("the others make another call").to_string()
+}
+
 /// The last rank panics while the others wait for it without a timeout.
 pub fn a_rank_panics(mpi: &Mpi) {
     let ranks = mpi.place().ranks();

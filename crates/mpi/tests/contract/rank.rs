@@ -54,6 +54,7 @@ fn main() {
         "told" => told::all_tell_all(&mpi),
         "gathered" => told::much_is_gathered(&mpi),
         "late" => failing::a_rank_is_late(&mpi, &args[1]),
+        "astray" => failing::a_rank_goes_its_own_way(mpi, &args[1]),
         "endless" => failing::a_rank_does_not_end(mpi),
         "slow" => failing::a_rank_is_slow_but_comes(&mpi),
         "abort" => failing::a_rank_aborts(&mpi),
