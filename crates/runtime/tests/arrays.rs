@@ -217,6 +217,34 @@ fn cf5_pieces_that_do_not_fit_are_errors_that_name_the_device() {
 }
 
 #[test]
+fn a_process_has_the_pieces_of_its_own_devices() {
+    let grid = mesh("mesh grid { dp = 2, tp = 2 }");
+    let ty = ArrayType::new(DType::I32, &[("s", 4), ("d", 2)], layout("s/tp", &grid)).unwrap();
+    let whole = Array::place(&counting(&[4, 2]), &["s", "d"], layout("s/tp", &grid)).unwrap();
+    let piece = |number| (device(number), whole.piece(device(number)).unwrap().clone());
+    let local = Array::from_local(ty.clone(), [piece(1), piece(3)]).unwrap();
+    assert!(!local.is_whole() && local.devices().eq([device(1), device(3)]));
+    assert!(std::ptr::eq(local.piece(device(1)).unwrap(), local.piece(device(3)).unwrap()));
+    // What is here can be read, what is not is told.
+    let read = |from: u64| {
+        let mut bytes = [0; 16];
+        let region = [IndexSet::range(from, from + 2), IndexSet::range(0, 2)];
+        local.read(&region, &mut bytes).map(|()| bytes.to_vec()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(2).unwrap(), piece(3).1.bytes());
+    assert!(read(0).unwrap_err().contains("device0 lies in another process"), "{:?}", read(0));
+    assert_eq!(
+        Array::from_local(ty.clone(), [piece(1), piece(1)]).unwrap_err(),
+        ArrayError::PieceTwice(device(1))
+    );
+    let differ = ArrayError::Replicas { first: device(1), other: device(3) };
+    assert_eq!(
+        Array::from_local(ty, [piece(1), (device(3), Tensor::zeros(DType::I32, &[2, 2]))]).unwrap_err(),
+        differ
+    );
+}
+
+#[test]
 fn types_that_cannot_be_are_errors() {
     let line = mesh("mesh line { tp = 2 }");
     let made = |dims: &[(&str, u64)], text| ArrayType::new(DType::F32, dims, layout(text, &line));

@@ -5,9 +5,10 @@ use shardweave_compiler::compile::{CompileOptions, Plan, compile};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::file::parse_file;
 use shardweave_compiler::id::Id;
-use shardweave_compiler::layout::IndexSet;
-use shardweave_compiler::mesh::DeviceId;
+use shardweave_compiler::layout::{IndexSet, Layout};
+use shardweave_compiler::mesh::{DeviceId, Mesh};
 use shardweave_compiler::program::SizeBinder;
+use shardweave_runtime::array::Array;
 use shardweave_runtime::engine::{Engine, EngineError, Exchange, Late, Place, SharedBytes};
 use shardweave_runtime::execute::{Doing, How, InstrId, NotReady, Probe, Record, RunError, Streams};
 use shardweave_runtime::random::RandomArray;
@@ -93,6 +94,35 @@ impl ArraySource for Unreadable {
 
     fn read(&self, _: &[IndexSet], _: &mut [u8]) -> Result<(), ReadError> {
         Err(ReadError::Failed("the tape is torn".into()))
+    }
+}
+
+#[test]
+fn each_rank_brings_the_piece_of_its_device() {
+    let case = Case::mlp();
+    for hosts in HOSTS {
+        on_ranks(&hosts, |engine| {
+            let rank = engine.place().rank;
+            let mut session = case.session(engine, SessionOptions::default());
+            let line: Arc<Mesh> = Arc::new("mesh line { tp = 3 }".parse().expect("a mesh"));
+            let mut local = Inputs::new();
+            for (name, dims, cut) in [
+                ("x", &["b", "s", "e"][..], "s/tp"),
+                ("w0", &["h", "e"], "h/tp"),
+                ("w1", &["e", "h"], "h/tp"),
+            ] {
+                let layout = Layout::parse(cut, dims, &line).expect("a layout");
+                let source = case.inputs.get(name).expect("an input");
+                let whole = Array::place(&**source, dims, layout).expect("it can be placed");
+                let own = whole.piece(DeviceId::new(rank)).expect("all devices have a piece").clone();
+                let array = Array::from_local(whole.ty().clone(), [(DeviceId::new(rank), own)]);
+                local.insert(name, Arc::new(array.expect("the piece fits")));
+            }
+            let outputs = session.run(&local).unwrap_or_else(|error| panic!("rank {rank}: {error}"));
+            for (name, tensor) in case.expected.iter().filter(|_| rank == 0) {
+                assert_eq!(outputs.get(name).expect("an output").bytes(), tensor.bytes(), "{name}");
+            }
+        });
     }
 }
 

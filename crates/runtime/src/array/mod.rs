@@ -150,7 +150,7 @@ impl Array {
     }
 
     /// Whether all pieces are here. Where every device is a process of its own, the outputs of a run have one piece in
-    /// each.
+    /// each; they are not whole then, also if every piece has all elements.
     pub fn is_whole(&self) -> bool {
         self.layout().mesh().devices().all(|device| self.piece(device).is_some())
     }
@@ -173,7 +173,12 @@ impl Array {
     }
 
     pub(crate) fn bytes_of(&self, device: DeviceId) -> &[u8] {
-        self.piece(device).expect("a device of the mesh holds a piece, and here").bytes()
+        match self.piece(device) {
+            Some(piece) => piece.bytes(),
+            None => panic!(
+                "the piece of {device} lies in another process: `Session::outputs` brings pieces together"
+            ),
+        }
     }
 }
 

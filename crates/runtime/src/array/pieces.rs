@@ -13,12 +13,31 @@ impl Array {
     /// and element type that `ty` says; devices that hold the same indices must give the same bytes.
     ///
     /// Nothing is guessed: pieces of other sizes than the layout asks for are an error that names the
-    /// device. For pieces cut as they come see [`from_pieces_along`](Array::from_pieces_along).
+    /// device. For pieces cut as they come see [`from_pieces_along`](Array::from_pieces_along), for the piece of one
+    /// process among many [`from_local`](Array::from_local).
     ///
     /// # Errors
     /// [`ArrayError`], which names the device: a piece that lacks, is given twice or has other sizes or another
     /// element type than `ty` says, or differs from that of a device that holds the same indices.
     pub fn from_pieces(
+        ty: ArrayType,
+        pieces: impl IntoIterator<Item = (DeviceId, Tensor)>,
+    ) -> Result<Array, ArrayError> {
+        let array = Array::from_local(ty, pieces)?;
+        let lacking = array.layout().mesh().devices().find(|&device| array.piece(device).is_none());
+        match lacking {
+            Some(device) => Err(ArrayError::NoPiece(device)),
+            None => Ok(array),
+        }
+    }
+
+    /// The same where every device is a process of its own: from the pieces of the devices that this process plays. The
+    /// other pieces lie in other processes, so the array [is not whole](Array::is_whole); it can be the input of a run in
+    /// which every device needs no more than its own piece.
+    ///
+    /// # Errors
+    /// As [`Array::from_pieces`], but pieces may lack.
+    pub fn from_local(
         ty: ArrayType,
         pieces: impl IntoIterator<Item = (DeviceId, Tensor)>,
     ) -> Result<Array, ArrayError> {
@@ -30,13 +49,13 @@ impl Array {
                 return Err(ArrayError::PieceTwice(device));
             }
         }
-        if let Some(device) = mesh.devices().find(|device| given[device.index()].is_none()) {
-            return Err(ArrayError::NoPiece(device));
-        }
+        // Of those that hold the same, the first one that is here.
+        let mut first_here: BTreeMap<DeviceId, DeviceId> = BTreeMap::new();
         for device in mesh.devices() {
-            let first = ty.first_holder(device);
+            let Some(own) = given[device.index()].clone() else { continue };
+            let first = *first_here.entry(ty.first_holder(device)).or_insert(device);
             let same = given[first.index()].clone();
-            if same.as_ref().map(|piece| piece.bytes()) != given[device.index()].as_ref().map(|p| p.bytes()) {
+            if same.as_ref().is_some_and(|same| same.bytes() != own.bytes()) {
                 return Err(ArrayError::Replicas { first, other: device });
             }
             given[device.index()] = same;
