@@ -12,7 +12,7 @@ mod engine {
     use std::process::Command;
 
     const WAY_OUT: &str = "install an MPI (Debian: apt-get install libopenmpi-dev openmpi-bin, or libmpich-dev mpich), \
-                           or set MPICC to the compiler of the one you have, or build without the feature `engine`";
+                           or set MPICC to the compiler of the one you have, or build without the feature";
 
     pub fn build() {
         println!("cargo:rerun-if-changed=src/shim.c");
@@ -54,7 +54,7 @@ mod engine {
     fn refuse(compiler: &str, why: &str) {
         let why = why.trim().lines().next().unwrap_or("it says nothing");
         println!(
-            "cargo::error=the feature `engine` needs an MPI, and its compiler `{compiler}` does not do: {why}"
+            "cargo::error=Shardweave with MPI (feature `mpi`) needs an MPI, and its compiler `{compiler}` does not do: {why}"
         );
         println!("cargo::error={WAY_OUT}");
     }

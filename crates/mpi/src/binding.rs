@@ -4,11 +4,10 @@
 //! time only, it is what they take turns by; so nothing may block in a call unless all ranks are known to make it.
 #![expect(unsafe_code, reason = "calls of C functions; what they may assume is said at each")]
 
-use crate::blocking::bounded;
-use crate::roll::RollCall;
+use crate::blocking::{BROKEN, bounded, end_process, say};
+use crate::roll::{Note, Notes, RollCall};
 use shardweave_runtime::engine::{EngineError, Late, Waits};
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -19,7 +18,6 @@ unsafe extern "C" {
     fn sw_threads(level: *mut c_int) -> c_int;
     fn sw_end() -> c_int;
     fn sw_abort(comm: u64, status: c_int) -> c_int;
-    fn sw_end_process(status: c_int) -> !;
     fn sw_text(code: c_int, text: *mut c_char, bytes: c_int);
     fn sw_world() -> u64;
     fn sw_from_fortran(fortran: i32, comm: *mut u64, none: *mut c_int) -> c_int;
@@ -127,19 +125,6 @@ impl Comm {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window(u64);
 
-/// A message of few bytes, which nobody waits for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Note {
-    pub from: usize,
-    pub tag: i32,
-    pub bytes: Vec<u8>,
-}
-
-impl Note {
-    /// The most bytes of a note.
-    pub(crate) const MOST: usize = 512;
-}
-
 /// From which threads MPI takes calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
@@ -164,8 +149,8 @@ pub(crate) struct Library {
     broken: OnceLock<String>,
     /// How long calls wait for other ranks.
     timeout: Option<Duration>,
-    /// By what ranks find out who is late, once they have joined.
-    roll: OnceLock<RollCall>,
+    /// By what ranks find out who is late, once they have joined, and the communicator of their notes.
+    roll: OnceLock<(Comm, RollCall)>,
 }
 
 /// Whether an MPI function did its work.
@@ -185,25 +170,6 @@ fn check(code: c_int) -> Result<(), EngineError> {
 pub(crate) fn refused(why: impl Into<String>) -> EngineError {
     EngineError::Refused(why.into())
 }
-
-/// Says something about this process, in one write, so that it does not mix with what other ranks say. If nobody reads
-/// it, that is all.
-pub(crate) fn say(what: &str) {
-    let _ = std::io::stderr().write_all(format!("shardweave: {what}\n").as_bytes());
-    std::thread::sleep(TO_BE_READ);
-}
-
-/// Ends this process at once, in the middle of whatever its threads do; its launcher ends all others.
-pub(crate) fn end_process() -> ! {
-    // SAFETY: it asks the system only.
-    unsafe { sw_end_process(c_int::from(BROKEN)) }
-}
-
-/// The status of a process that ends so.
-const BROKEN: u8 = 3;
-
-/// How long a launcher may take to pass on what a rank says: some end without what they have not read yet.
-const TO_BE_READ: Duration = Duration::from_millis(200);
 
 /// Guards the beginning: MPI is begun once in a process, and it is asked first whether it is.
 static BEGINNING: Mutex<()> = Mutex::new(());
@@ -325,20 +291,20 @@ impl Library {
         bounded(self.timeout, what, || self.call(function))
     }
 
-    /// Ranks have joined, and can ask each other by this.
-    pub(crate) fn have_joined(&self, roll: RollCall) {
-        self.roll.get_or_init(|| roll);
+    /// Ranks have joined, and can ask each other in notes: the communicator has no other messages.
+    pub(crate) fn have_joined(&self, notes: Comm, ranks: usize) {
+        self.roll.get_or_init(|| (notes, RollCall::new(self.rank, ranks)));
     }
 
-    /// By what ranks ask each other.
-    pub(crate) fn roll(&self) -> Option<&RollCall> {
-        self.roll.get()
+    /// The communicator by which ranks ask each other.
+    pub(crate) fn notes(&self) -> Option<Comm> {
+        self.roll.get().map(|(comm, _)| *comm)
     }
 
     /// Tells those who ask what this rank waits for.
     pub(crate) fn answer(&self, waits: &dyn Fn() -> Waits) -> Result<(), EngineError> {
-        match (self.timeout, &self.roll.get()) {
-            (Some(_), Some(roll)) => roll.answer(self, waits),
+        match (self.timeout, self.roll.get()) {
+            (Some(_), Some((comm, roll))) => roll.answer(&InNotes { library: self, comm: *comm }, waits),
             // Nobody asks.
             _ => Ok(()),
         }
@@ -346,7 +312,8 @@ impl Library {
 
     /// Who is to blame that what this rank waits for does not come; nobody if all wait.
     pub(crate) fn late(&self, waits: &dyn Fn() -> Waits) -> Result<Option<Late>, EngineError> {
-        self.roll.get().map_or(Ok(None), |roll| roll.late(self, waits))
+        let roll = self.roll.get();
+        roll.map_or(Ok(None), |(comm, roll)| roll.late(&InNotes { library: self, comm: *comm }, waits))
     }
 
     /// How long calls wait for other ranks.
@@ -418,27 +385,6 @@ impl Library {
         self.blocking("free a group", || unsafe { sw_free(comm.0) })
     }
 
-    /// Sends a note of at most [`Note::MOST`] bytes. They are never given back, for nobody waits until they have gone:
-    /// notes are for the rare case that something went wrong.
-    pub(crate) fn note(&self, comm: Comm, to: usize, tag: i32, bytes: &[u8]) -> Result<(), EngineError> {
-        let bytes: &'static [u8] = if bytes.is_empty() { &[] } else { Vec::leak(bytes.to_vec()) };
-        let start = if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() };
-        // SAFETY: a communicator that has not been freed, and bytes that stay.
-        self.call(|| unsafe { sw_note(start, bytes.len() as c_int, comm.0, to as c_int, tag) })
-    }
-
-    /// Takes a note that has come. One thread at a time asks a communicator for notes, and it has no other messages.
-    pub(crate) fn take_note(&self, comm: Comm) -> Result<Option<Note>, EngineError> {
-        let (mut count, mut from, mut tag, mut bytes) = (0, 0, 0, [0; Note::MOST]);
-        let start = bytes.as_mut_ptr();
-        // SAFETY: a communicator that has not been freed, and as many bytes as are said.
-        self.call(|| unsafe {
-            sw_take_note(start, Note::MOST as c_int, comm.0, &mut count, &mut from, &mut tag)
-        })?;
-        let bytes = usize::try_from(count).ok().map(|count| bytes[..count].to_vec());
-        Ok(bytes.map(|bytes| Note { from: from as usize, tag, bytes }))
-    }
-
     /// How many bytes the processes of this host can still share.
     pub(crate) fn room(&self) -> u64 {
         // SAFETY: it asks the system only.
@@ -471,6 +417,34 @@ impl Library {
     pub(crate) fn unshare(&self, window: Window) -> Result<(), EngineError> {
         // SAFETY: as the caller promises.
         self.blocking("give memory back", || unsafe { sw_unshare(window.0) })
+    }
+}
+
+/// Notes go by a communicator of their own.
+struct InNotes<'a> {
+    library: &'a Library,
+    comm: Comm,
+}
+
+impl Notes for InNotes<'_> {
+    /// The bytes are never given back, for nobody waits until they have gone: notes are for the rare case that something
+    /// went wrong.
+    fn send(&self, to: usize, tag: i32, bytes: &[u8]) -> Result<(), EngineError> {
+        let bytes: &'static [u8] = if bytes.is_empty() { &[] } else { Vec::leak(bytes.to_vec()) };
+        let start = if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() };
+        // SAFETY: a communicator that has not been freed, and bytes that stay.
+        self.library.call(|| unsafe { sw_note(start, bytes.len() as c_int, self.comm.0, to as c_int, tag) })
+    }
+
+    fn take(&self) -> Result<Option<Note>, EngineError> {
+        let (mut count, mut from, mut tag, mut bytes) = (0, 0, 0, [0; Note::MOST]);
+        let start = bytes.as_mut_ptr();
+        // SAFETY: a communicator that has not been freed, and as many bytes as are said.
+        self.library.call(|| unsafe {
+            sw_take_note(start, Note::MOST as c_int, self.comm.0, &mut count, &mut from, &mut tag)
+        })?;
+        let bytes = usize::try_from(count).ok().map(|count| bytes[..count].to_vec());
+        Ok(bytes.map(|bytes| Note { from: from as usize, tag, bytes }))
     }
 }
 

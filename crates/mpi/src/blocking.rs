@@ -5,10 +5,17 @@
 //! process, and with it the launcher ends all others. The time is longer than elsewhere: processes take a while to begin,
 //! and once they are there these calls come after others, which find out who is late.
 
-use crate::binding::{end_process, say};
+#![expect(unsafe_code, reason = "a process is ended by a C function")]
+
+use std::ffi::c_int;
+use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+
+unsafe extern "C" {
+    fn sw_end_process(status: c_int) -> !;
+}
 
 /// However short the timeout is.
 const AT_LEAST: Duration = Duration::from_secs(10);
@@ -37,3 +44,22 @@ fn launched_as() -> String {
     let rank = NAMES.into_iter().find_map(|name| std::env::var(name).ok());
     rank.map_or("a rank".into(), |rank| format!("rank {rank}"))
 }
+
+/// Says something about this process, in one write, so that it does not mix with what other ranks say. If nobody reads
+/// it, that is all.
+pub(crate) fn say(what: &str) {
+    let _ = std::io::stderr().write_all(format!("shardweave: {what}\n").as_bytes());
+    std::thread::sleep(TO_BE_READ);
+}
+
+/// Ends this process at once, in the middle of whatever its threads do; its launcher ends all others.
+pub(crate) fn end_process() -> ! {
+    // SAFETY: it asks the system only.
+    unsafe { sw_end_process(c_int::from(BROKEN)) }
+}
+
+/// The status of a process that ends so.
+pub(crate) const BROKEN: u8 = 3;
+
+/// How long a launcher may take to pass on what a rank says: some end without what they have not read yet.
+const TO_BE_READ: Duration = Duration::from_millis(200);

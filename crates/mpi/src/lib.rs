@@ -43,16 +43,16 @@
 //!   which drop it at different times.
 //! * An engine that made MPI itself ends it when it and all shared memory have been dropped.
 //!
-//! `unsafe` is denied but in the files that say why they expect it: the binding, requests under way, and windows.
+//! `unsafe` is denied but in the files that say why they expect it: the end of a process, the binding, requests under way, and windows.
 // Without the feature there is nothing that the text above could link to.
 #![cfg_attr(not(feature = "engine"), allow(rustdoc::broken_intra_doc_links))]
 #![deny(unsafe_code)]
 #![cfg(feature = "engine")]
 
-mod binding;
 mod blocking;
-mod pause;
 mod roll;
+mod binding;
+mod pause;
 mod flight;
 mod group;
 mod calls;
@@ -61,8 +61,8 @@ mod collectives;
 mod windows;
 mod cores;
 mod world;
-mod mpi;
 mod options;
+mod mpi;
 
 pub use binding::Threads;
 pub use mpi::Mpi;

@@ -31,6 +31,28 @@ pub struct Mpi {
     options: MpiOptions,
 }
 
+impl MpiOptions {
+    /// Begins MPI in this process. All ranks make this call.
+    ///
+    /// # Errors
+    /// If MPI has begun already (then there is [`from_fortran`](Self::from_fortran)), or does not begin.
+    pub fn init(self) -> Result<Mpi, EngineError> {
+        let (threads, timeout) = (self.threads, self.timeout);
+        Mpi::joined(self, || Library::begin(threads, timeout))
+    }
+
+    /// Joins the ranks of a communicator that the program has, by its Fortran handle. The communicator is duplicated,
+    /// and MPI is left to whoever began it: it must end after this engine and all that it shared were dropped. All
+    /// ranks of the communicator make this call.
+    ///
+    /// # Errors
+    /// If MPI has not begun, takes calls from one thread only, or has no such communicator.
+    pub fn from_fortran(self, handle: i32) -> Result<Mpi, EngineError> {
+        let timeout = self.timeout;
+        Mpi::joined(self, || Library::joined(handle, timeout))
+    }
+}
+
 impl Mpi {
     /// Begins MPI in this process, with the default [options](MpiOptions::init).
     ///

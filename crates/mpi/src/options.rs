@@ -1,7 +1,6 @@
 //! What is chosen when ranks are joined.
 
-use crate::binding::{Library, Threads, refused};
-use crate::mpi::Mpi;
+use crate::binding::{Threads, refused};
 use crate::pause::SLOWEST_LINK;
 use shardweave_runtime::engine::EngineError;
 use std::time::Duration;
@@ -44,26 +43,6 @@ impl Default for MpiOptions {
 }
 
 impl MpiOptions {
-    /// Begins MPI in this process. All ranks make this call.
-    ///
-    /// # Errors
-    /// If MPI has begun already (then there is [`from_fortran`](Self::from_fortran)), or does not begin.
-    pub fn init(self) -> Result<Mpi, EngineError> {
-        let (threads, timeout) = (self.threads, self.timeout);
-        Mpi::joined(self, || Library::begin(threads, timeout))
-    }
-
-    /// Joins the ranks of a communicator that the program has, by its Fortran handle. The communicator is duplicated,
-    /// and MPI is left to whoever began it: it must end after this engine and all that it shared were dropped. All
-    /// ranks of the communicator make this call.
-    ///
-    /// # Errors
-    /// If MPI has not begun, takes calls from one thread only, or has no such communicator.
-    pub fn from_fortran(self, handle: i32) -> Result<Mpi, EngineError> {
-        let timeout = self.timeout;
-        Mpi::joined(self, || Library::joined(handle, timeout))
-    }
-
     /// Whether MPI can count the bytes of a message of the limit.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         match self.limit > 0 && i32::try_from(self.limit).is_ok() {

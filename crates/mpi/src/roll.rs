@@ -10,7 +10,6 @@
 //!
 //! The lowest rank that answers is the one to tell what happened; others that find it out leave it the time to.
 
-use crate::binding::{Comm, Library, Note};
 use shardweave_runtime::engine::{EngineError, Late, Waits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -28,9 +27,30 @@ const SLEEP: Duration = Duration::from_micros(100);
 /// Questions are counted in notes by this many numbers, so that every MPI has tags for them.
 const NUMBERS: i32 = 1 << 13;
 
+/// A message of few bytes, which nobody waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Note {
+    pub from: usize,
+    pub tag: i32,
+    pub bytes: Vec<u8>,
+}
+
+impl Note {
+    /// The most bytes of a note.
+    pub(crate) const MOST: usize = 512;
+}
+
+/// What brings notes.
+pub(crate) trait Notes {
+    /// Sends a note of at most [`Note::MOST`] bytes.
+    fn send(&self, to: usize, tag: i32, bytes: &[u8]) -> Result<(), EngineError>;
+
+    /// Takes a note that has come.
+    fn take(&self) -> Result<Option<Note>, EngineError>;
+}
+
 /// By what ranks ask each other.
 pub(crate) struct RollCall {
-    comm: Comm,
     rank: usize,
     ranks: usize,
     asked: Mutex<Asked>,
@@ -44,20 +64,16 @@ struct Asked {
 }
 
 impl RollCall {
-    /// The communicator has no other messages.
-    pub(crate) fn new(comm: Comm, rank: usize, ranks: usize) -> RollCall {
-        RollCall { comm, rank, ranks, asked: Mutex::default() }
-    }
-
-    pub(crate) fn comm(&self) -> Comm {
-        self.comm
+    /// Nobody has asked yet.
+    pub(crate) fn new(rank: usize, ranks: usize) -> RollCall {
+        RollCall { rank, ranks, asked: Mutex::default() }
     }
 
     /// Answers those who have asked, if any. Another thread of this rank that is at it does the same.
-    pub(crate) fn answer(&self, library: &Library, waits: &dyn Fn() -> Waits) -> Result<(), EngineError> {
+    pub(crate) fn answer(&self, notes: &dyn Notes, waits: &dyn Fn() -> Waits) -> Result<(), EngineError> {
         match self.asked.try_lock() {
-            Ok(mut asked) => self.take_notes(library, &mut asked, waits),
-            Err(TryLockError::Poisoned(asked)) => self.take_notes(library, &mut asked.into_inner(), waits),
+            Ok(mut asked) => self.take_notes(notes, &mut asked, waits),
+            Err(TryLockError::Poisoned(asked)) => self.take_notes(notes, &mut asked.into_inner(), waits),
             Err(TryLockError::WouldBlock) => Ok(()),
         }
     }
@@ -65,11 +81,11 @@ impl RollCall {
     /// Who is to blame that what this rank waits for does not come; nobody if all wait.
     pub(crate) fn late(
         &self,
-        library: &Library,
+        notes: &dyn Notes,
         waits: &dyn Fn() -> Waits,
     ) -> Result<Option<Late>, EngineError> {
         let own = waits();
-        let answers = self.ask(library, waits)?;
+        let answers = self.ask(notes, waits)?;
         let late = absent(self.rank, &own, &answers);
         if late.is_empty() {
             return Ok(None);
@@ -77,7 +93,7 @@ impl RollCall {
         if answers.keys().next().is_some_and(|&first| first < self.rank) {
             let start = Instant::now();
             while start.elapsed() < LEFT_TO_OTHERS {
-                self.answer(library, waits)?;
+                self.answer(notes, waits)?;
                 std::thread::sleep(SLEEP);
             }
         }
@@ -87,7 +103,7 @@ impl RollCall {
     /// Who answers, and what it waits for.
     fn ask(
         &self,
-        library: &Library,
+        notes: &dyn Notes,
         waits: &dyn Fn() -> Waits,
     ) -> Result<BTreeMap<usize, Waits>, EngineError> {
         let mut asked: MutexGuard<'_, Asked> = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,11 +111,11 @@ impl RollCall {
         asked.answers.clear();
         let others = (0..self.ranks).filter(|&rank| rank != self.rank);
         for rank in others {
-            library.note(self.comm, rank, question(asked.number), &[])?;
+            notes.send(rank, question(asked.number), &[])?;
         }
         let start = Instant::now();
         while asked.answers.len() + 1 < self.ranks && start.elapsed() < ANSWER {
-            self.take_notes(library, &mut asked, waits)?;
+            self.take_notes(notes, &mut asked, waits)?;
             std::thread::sleep(SLEEP);
         }
         Ok(std::mem::take(&mut asked.answers))
@@ -108,13 +124,13 @@ impl RollCall {
     /// Takes all notes that have come: answers questions, keeps answers.
     fn take_notes(
         &self,
-        library: &Library,
+        notes: &dyn Notes,
         asked: &mut Asked,
         waits: &dyn Fn() -> Waits,
     ) -> Result<(), EngineError> {
-        while let Some(Note { from, tag, bytes }) = library.take_note(self.comm)? {
+        while let Some(Note { from, tag, bytes }) = notes.take()? {
             if tag % 2 == 0 {
-                library.note(self.comm, from, tag + 1, &to_bytes(&waits()))?;
+                notes.send(from, tag + 1, &to_bytes(&waits()))?;
             } else if tag == question(asked.number) + 1 {
                 asked.answers.insert(from, from_bytes(&bytes));
             }

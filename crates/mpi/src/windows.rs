@@ -167,7 +167,7 @@ fn has_room(sharers: &Sharers<'_>, wanted: &[u64]) -> Result<(), EngineError> {
         true => Ok(()),
         false => Err(refused(format!(
             "the ranks of this host want to share {} bytes, and it has room for {room} (on Linux that of /dev/shm); \
-             without shared memory (`Transport::Messages`) they need none",
+             ranks that send messages within a host too need none",
             wanted.iter().map(|&bytes| u128::from(bytes)).sum::<u128>()
         ))),
     }

@@ -7,7 +7,7 @@
 //!    ├ messages  messages of the streams, by tag
 //!    ├ bulk      messages of the calls that all ranks make
 //!    ├ setup     makes the communicators of groups
-//!    └ roll      notes of ranks whose time is over
+//!    └ notes     notes of ranks whose time is over
 //! ```
 
 use crate::binding::{Comm, Library};
@@ -15,7 +15,6 @@ use crate::calls::{Call, begin};
 use crate::collectives::Groups;
 use crate::cores;
 use crate::group::Group;
-use crate::roll::RollCall;
 use crate::windows::{Sharers, Windows};
 use shardweave_runtime::engine::EngineError;
 
@@ -45,7 +44,7 @@ impl World {
         let messages = library.duplicate(base)?;
         let bulk = library.duplicate(base)?;
         let setup = library.duplicate(base)?;
-        let roll = library.duplicate(base)?;
+        let notes = library.duplicate(base)?;
         let host = library.split_by_host(base)?;
         let (own, size) = library.rank_of(host)?;
         // The host's members are not known before they have told each other; till then they are numbered.
@@ -58,7 +57,7 @@ impl World {
         let greatest_tag = library.greatest_tag(messages)?;
         let (groups, windows) = (Groups::new(), Windows::new());
         let cores = cores::of_ranks(&all.tell_some(&library, cores::own())?, &hosts);
-        library.have_joined(RollCall::new(roll, rank, ranks));
+        library.have_joined(notes, ranks);
         Ok(World {
             library,
             rank,
@@ -90,9 +89,8 @@ impl World {
         for group in self.groups.take() {
             self.library.free(group.comm())?;
         }
-        let roll = self.library.roll().map(RollCall::comm);
         let comms = [self.host.comm(), self.setup, self.bulk, self.messages, self.all.comm()];
-        for comm in roll.into_iter().chain(comms) {
+        for comm in self.library.notes().into_iter().chain(comms) {
             self.library.free(comm)?;
         }
         Ok(())

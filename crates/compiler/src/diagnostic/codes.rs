@@ -100,6 +100,7 @@ codes! {
     FormSyntax         "E0904" "A printed form cannot be read back."
     UnusedValue        "W0301" "A value that no output needs is not computed."
     UnusedMesh         "W0401" "An axis is given a size, but what is chosen does not use its mesh."
+    NotJoined          "W0901" "A launcher of MPI has started several processes, but each of them runs the whole program."
 }
 
 impl fmt::Display for Code {

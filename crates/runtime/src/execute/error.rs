@@ -177,7 +177,12 @@ impl fmt::Display for RunError {
             RunError::Threads(reason) => write!(f, "the devices' threads do not start: {reason}"),
             RunError::NotReady(what) => write!(f, "{what}"),
             RunError::TooFewRanks { devices, ranks } => {
-                write!(f, "the program has {devices} devices, but there are {ranks} ranks to play them")
+                let there = if *ranks == 1 { "is 1 rank" } else { &format!("are {ranks} ranks") };
+                write!(
+                    f,
+                    "devices 0 to {} need a rank each, {devices} in all, but there {there}",
+                    devices - 1
+                )
             }
             RunError::Elsewhere { rank, message } => write!(f, "rank {rank}: {message}"),
             RunError::RanksDiffer { rank } => write!(

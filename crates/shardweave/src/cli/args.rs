@@ -237,9 +237,9 @@ pub struct RunArgs {
     /// Run N times more and tell the median time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// How ranks of one host give each other their pieces, with `--on mpi`
-    #[arg(long, value_name = "TRANSPORT", default_value = "shared")]
-    pub transport: Transport,
+    /// How ranks of one host give each other their pieces, with `--on mpi`; without it in shared memory
+    #[arg(long, value_name = "TRANSPORT")]
+    pub transport: Option<Transport>,
     /// End all ranks when one waits for another for so many seconds, with `--on mpi`: more than the slowest rank
     /// takes longer than the fastest one to read its pieces and to compute its part
     #[arg(long, value_name = "SECONDS", value_parser = positive)]

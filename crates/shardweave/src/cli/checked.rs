@@ -4,6 +4,7 @@ use crate::args::RunArgs;
 use crate::choose::Choice;
 use crate::playing::{Sources, play_here, reference_values};
 use crate::render::CheckReport;
+use crate::values::Player;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::program::ValueId;
@@ -64,8 +65,11 @@ fn failure(
             let help = format!("the first value that differs is `{}`{index}", value.name);
             Diagnostic::at(Code::CheckFailed, value.span, message).help(help)
         }
+        Ok(None) if args.on == Player::Mpi => Diagnostic::general(Code::CheckFailed, message).help(
+            "with what rank 0 reads, one process gives the right values: do all ranks read the same files?",
+        ),
         Ok(None) => Diagnostic::general(Code::CheckFailed, message).help(
-            "all values agree when each is an output: what differs depends on what is computed beside it",
+            "with every value as an output all of them agree: please report it with the file and the command",
         ),
         Err(_) => Diagnostic::general(Code::CheckFailed, message)
             .help("which value differs first could not be found out: keeping all values needs more memory"),

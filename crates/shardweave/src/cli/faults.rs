@@ -13,7 +13,7 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
         RunError::Compile(told) => return told.clone(),
         RunError::Inputs(wrong) => return of_inputs(program, wrong),
         RunError::Array(_) => (Code::InputShape, None),
-        RunError::OutOfMemory { .. } | RunError::NotShared(_) => {
+        RunError::OutOfMemory { .. } => {
             let help = "cut values that are replicated, or take smaller sizes; `explain` shows what is large";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
         }
@@ -21,8 +21,15 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
             let help = "`--on lockstep` plays any number of devices in one thread";
             return Diagnostic::general(Code::Threads, message).help(help).into();
         }
-        RunError::TooFewRanks { .. } => {
-            let help = "start as many ranks as the mesh has devices, or make the mesh smaller with `--mesh`";
+        RunError::NotShared(_) => {
+            let help = "give `/dev/shm` more room (containers: `--shm-size`), or take `--transport messages`, which needs none";
+            return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
+        }
+        RunError::TooFewRanks { devices, .. } => {
+            let help = format!(
+                "start it with `mpirun -n {devices}`, the one of the MPI that it was built with, or take a smaller mesh \
+                 with `--mesh`"
+            );
             return Diagnostic::general(Code::TooFewRanks, message).help(help).into();
         }
         RunError::RanksDiffer { .. } => {

@@ -35,6 +35,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
+use values::Player;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -122,7 +123,7 @@ fn run_on(
         return Err(found);
     }
     if ranks.is_first() {
-        source.tell(&of_the_choice(command, file, found), Format::Text, Exit::Fine);
+        source.tell(&also_not_joined(command, of_the_choice(command, file, found)), Format::Text, Exit::Fine);
     }
     match command {
         FileCommand::Check(args) => commands::check::run(args, file),
@@ -150,6 +151,18 @@ fn of_the_choice(command: &FileCommand, file: &WeaveFile, found: Diagnostics) ->
         if !choice.placement.is_some_and(|placement| placement.meshes().any(|used| used == mesh)) {
             found.warn(choice.unused_mesh(&axis, mesh));
         }
+    }
+    found
+}
+
+/// Warns who lets `mpirun` start ranks, but not join them.
+fn also_not_joined(command: &FileCommand, mut found: Diagnostics) -> Diagnostics {
+    let FileCommand::Run(args) = command else { return found };
+    if let (Some(processes), true) = (ranks::launched(), args.on != Player::Mpi) {
+        let message =
+            format!("this is one of {processes} processes, and each of them runs the whole program");
+        found
+            .warn(Diagnostic::general(Code::NotJoined, message).help("`--on mpi` lets each play one device"));
     }
     found
 }

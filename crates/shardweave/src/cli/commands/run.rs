@@ -31,11 +31,7 @@ use std::time::{Duration, Instant};
 
 /// Runs the program, and tells what it gave.
 pub fn run(args: &RunArgs, file: &WeaveFile, ranks: &mut Ranks) -> Result<(), Diagnostics> {
-    if args.on == Player::Mpi && ranks.engine().is_none() {
-        let mistake = Diagnostic::general(Code::NotBuiltIn, "`--on mpi` is not built into this binary");
-        let help = "build it with `--features mpi`, or run on `threads`, `lockstep` or `reference`";
-        return Err(mistake.help(help).into());
-    }
+    fits_player(args, ranks)?;
     let planned = Planned::of(args, file);
     let common = planned.as_ref().map(|planned| planned.common(ranks.command_line())).unwrap_or_default();
     let Planned { choice, targets, sources, plan, compile_time } = ranks.agree_on(&common, planned)?;
@@ -57,6 +53,23 @@ pub fn run(args: &RunArgs, file: &WeaveFile, ranks: &mut Ranks) -> Result<(), Di
     };
     let ended = told.and_then(|()| checked.and_then(|checked| checked.failed).map_or(Ok(()), Err));
     ranks.agree(ended.map_err(Diagnostics::from))
+}
+
+/// Whether who plays the devices is there, and is the one that other flags are for.
+fn fits_player(args: &RunArgs, ranks: &Ranks) -> Result<(), Diagnostic> {
+    if args.on == Player::Mpi {
+        let mistake = || Diagnostic::general(Code::NotBuiltIn, "`--on mpi` is not built into this binary");
+        let help = "build it with `--features mpi`, or run on `threads`, `lockstep` or `reference`";
+        return ranks.engine().map(|_| ()).ok_or_else(|| mistake().help(help));
+    }
+    let flags = [("--timeout", args.timeout.is_some()), ("--transport", args.transport.is_some())];
+    match flags.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            let message = format!("`{flag}` is for ranks, but the devices are not played by any");
+            Err(Diagnostic::general(Code::Arguments, message).help("add `--on mpi`, or leave it out"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// All that is there before the devices are.
@@ -131,8 +144,11 @@ fn progress(plan: &Plan, ran: &Ran, ranks: &Ranks) -> Option<String> {
     ranks.engine()?;
     Some(match ran.session.as_ref()?.streams()? {
         Streams::Apart => "communication has a thread of its own on each rank".into(),
+        Streams::Merged if plan.host.streams == 1 => {
+            "the plan has nothing to communicate while it computes".into()
+        }
         Streams::Merged => format!(
-            "communication runs between computations: some machine lacks a core for each of the {} streams of its devices",
+            "communication is not overlapped: that takes {} cores for each rank, which some machine does not have",
             plan.host.streams
         ),
     })
