@@ -37,9 +37,9 @@ unsafe extern "C" {
         from: *mut c_int,
         tag: *mut c_int,
     ) -> c_int;
-    fn sw_room() -> u64;
+    fn sw_room(place: *mut u64, bytes: *mut u64);
     fn sw_cores(mask: *mut u64);
-    fn sw_share(comm: u64, bytes: u64, made: *mut u64) -> c_int;
+    fn sw_share(comm: u64, bytes: u64, made: *mut u64, there: *mut c_int) -> c_int;
     fn sw_open(window: u64) -> c_int;
     fn sw_part(window: u64, rank: c_int, start: *mut *mut c_void, bytes: *mut u64) -> c_int;
     fn sw_unshare(window: u64) -> c_int;
@@ -385,18 +385,27 @@ impl Library {
         self.blocking("free a group", || unsafe { sw_free(comm.0) })
     }
 
-    /// How many bytes the processes of this host can still share.
-    pub(crate) fn room(&self) -> u64 {
+    /// Where processes of this host share memory, by a number for that place, and how many bytes can still be had there.
+    pub(crate) fn room(&self) -> (u64, u64) {
+        let (mut place, mut bytes) = (0, 0);
         // SAFETY: it asks the system only.
-        unsafe { sw_room() }
+        unsafe { sw_room(&mut place, &mut bytes) };
+        (place, bytes)
     }
 
-    /// Memory that the ranks of a host share, so many bytes of this one. All of them make this call.
+    /// Memory that the ranks of a host share, so many bytes of this one. All of them make this call. Where it fails on
+    /// one, the others may wait for ever.
     pub(crate) fn share(&self, host: Comm, bytes: usize) -> Result<Window, EngineError> {
-        let mut made = 0;
+        let (mut made, mut there) = (0, 0);
         // SAFETY: a communicator that has not been freed.
-        self.blocking("share memory", || unsafe { sw_share(host.0, bytes as u64, &mut made) })?;
-        Ok(Window(made))
+        self.blocking("share memory", || unsafe { sw_share(host.0, bytes as u64, &mut made, &mut there) })?;
+        match there {
+            0 => Err(refused(format!(
+                "{bytes} bytes that others can see are not seen here (this process may use too few addresses, or has a \
+                 /dev/shm of its own)"
+            ))),
+            _ => Ok(Window(made)),
+        }
     }
 
     /// Makes loads and stores of memory allowed, before any.

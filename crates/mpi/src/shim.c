@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -240,23 +241,28 @@ void sw_cores(uint64_t *mask) {
 #endif
 }
 
-/* How many bytes processes of this host can still share; as many as there can be where that is not known. */
-uint64_t sw_room(void) {
+/* Where processes share memory: which place that is, and how many bytes can still be had there; as many as there can be
+ * where that is not known. */
+void sw_room(uint64_t *place, uint64_t *bytes) {
+    struct stat which;
     struct statvfs room;
-    if (statvfs("/dev/shm", &room) != 0) return UINT64_MAX;
-    return (uint64_t)room.f_bavail * room.f_frsize;
+    *place = stat("/dev/shm", &which) == 0 ? (uint64_t)which.st_dev : 0;
+    *bytes = statvfs("/dev/shm", &room) == 0 ? (uint64_t)room.f_bavail * room.f_frsize : UINT64_MAX;
 }
 
-int sw_share(uint64_t comm, uint64_t bytes, uint64_t *made) {
+/* `there` is 0 if the memory could not be mapped here: Open MPI 4.1 says that all went well then, gives no address, and
+ * leaves the others waiting. */
+int sw_share(uint64_t comm, uint64_t bytes, uint64_t *made, int *there) {
     MPI_Info info;
     MPI_Win window;
-    void *own;
+    void *own = NULL;
     TRY(MPI_Info_create(&info));
     /* Each rank's bytes in pages of their own. */
     TRY(MPI_Info_set(info, "alloc_shared_noncontig", "true"));
     int code = MPI_Win_allocate_shared((MPI_Aint)bytes, 1, info, comm_of(comm), &own, &window);
     TRY(MPI_Info_free(&info));
     TRY(code);
+    *there = own != NULL;
     *made = 0;
     memcpy(made, &window, sizeof window);
     return MPI_SUCCESS;

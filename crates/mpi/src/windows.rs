@@ -9,7 +9,7 @@
 //! nothing, and the next call of `share` or `give_back`, which all make too, finds what none of them holds any more.
 //!
 //! An MPI may leave its other ranks waiting where one cannot have the memory. So it is asked for only if the system has
-//! room for it.
+//! room for it, and if it fails all the same, all ranks are ended.
 #![expect(unsafe_code, reason = "memory that MPI gives is handed on by its address")]
 
 use crate::binding::{Library, Window, refused};
@@ -72,29 +72,30 @@ impl Windows {
     ) -> Result<Vec<Option<SharedBytes>>, EngineError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let swept = in_time(sweep(sharers, &mut made))?;
-        let wanted = sharers.host.tell(sharers.library, bytes as u64)?;
-        agree(sharers, &swept.and_then(|()| has_room(sharers, &wanted)))?;
-        let window =
-            sharers.library.share(sharers.host.comm(), asked(bytes as u64).expect("there is room") as usize);
-        let opened = |window| sharers.library.open(window).map(|()| window);
-        let parts = window.clone().and_then(opened).and_then(|window| parts(sharers, window, &wanted));
+        let (place, room) = sharers.library.room();
+        let told = sharers.host.tell_some(sharers.library, [bytes as u64, place])?;
+        let wanted: Vec<u64> = told.iter().map(|&[bytes, _]| bytes).collect();
+        let apart = told.iter().position(|&[_, other]| other != place).map(|at| sharers.host.members()[at]);
+        agree(sharers, &swept.and_then(|()| together(apart)).and_then(|()| has_room(room, &wanted)))?;
+        let bytes = asked(bytes as u64).expect("there is room") as usize;
+        let window = sharers.library.share(sharers.host.comm(), bytes).unwrap_or_else(|error| {
+            // The others wait for this rank inside MPI, where they cannot be told.
+            sharers.library.abort(&format!("it cannot share the memory of its host: {error}"))
+        });
+        let parts = sharers.library.open(window).and_then(|()| parts(sharers, window, &wanted));
         if let Ok(parts) = &parts {
             let (own, bytes) = parts[sharers.host.own()];
             // SAFETY: these bytes are this rank's, and nobody has been told of them.
             unsafe { own.write_bytes(0, bytes) };
         }
-        // It can be freed where all of the host have it.
-        let mut all = [u64::from(window.is_ok())];
-        sharers.host.least(sharers.library, &mut all)?;
         let agreed = agree(sharers, &parts);
-        let refused = matches!(agreed, Err(EngineError::Refused(_) | EngineError::Elsewhere));
-        if let (true, Ok(window), [1]) = (refused, &window, all) {
-            // Why the memory cannot be had says more than what becomes of the window.
-            let _ = sharers.library.unshare(*window);
+        if matches!(agreed, Err(EngineError::Refused(_) | EngineError::Elsewhere)) {
+            // Why the memory cannot be used says more than what becomes of the window.
+            let _ = sharers.library.unshare(window);
         }
         agreed?;
         let held = Arc::new(Held { _mpi: mpi });
-        made.push(Made { window: window?, held: Arc::downgrade(&held) });
+        made.push(Made { window, held: Arc::downgrade(&held) });
         let mut shared: Vec<Option<SharedBytes>> = (0..sharers.all.members().len()).map(|_| None).collect();
         for (&rank, (start, bytes)) in sharers.host.members().iter().zip(parts?) {
             let owner: Arc<dyn Any + Send + Sync> = held.clone();
@@ -158,11 +159,21 @@ fn sweep(sharers: &Sharers<'_>, made: &mut Vec<Made>) -> Result<(), EngineError>
     freed
 }
 
+/// Whether no rank of this host stands apart from this one.
+fn together(apart: Option<usize>) -> Result<(), EngineError> {
+    match apart {
+        None => Ok(()),
+        Some(rank) => Err(refused(format!(
+            "rank {rank} is of this host, but its /dev/shm is another one (containers of one host can be given the same)"
+        ))),
+    }
+}
+
 /// Whether there is room for what the ranks of this host want.
-fn has_room(sharers: &Sharers<'_>, wanted: &[u64]) -> Result<(), EngineError> {
+fn has_room(room: u64, wanted: &[u64]) -> Result<(), EngineError> {
     let add = |sum: u64, &bytes: &u64| sum.checked_add(asked(bytes)?)?.checked_add(PAGE);
     let total = wanted.iter().try_fold(BESIDE, add);
-    let room = sharers.library.room().min(isize::MAX as u64);
+    let room = room.min(isize::MAX as u64);
     match total.is_some_and(|total| total <= room) {
         true => Ok(()),
         false => Err(refused(format!(

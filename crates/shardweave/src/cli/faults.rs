@@ -22,7 +22,7 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
             return Diagnostic::general(Code::Threads, message).help(help).into();
         }
         RunError::NotShared(_) => {
-            let help = "give `/dev/shm` more room (containers: `--shm-size`), or take `--transport messages`, which needs none";
+            let help = "see to `/dev/shm` (containers: `--shm-size`, `--ipc`), or take `--transport messages`, which needs none";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
         }
         RunError::TooFewRanks { devices, .. } => {
