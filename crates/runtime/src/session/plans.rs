@@ -1,9 +1,10 @@
 //! The plans of a session: compiled for the sizes that come, kept for when they come again.
 
-use super::SessionOptions;
 use super::loaded::{DTypeOf, LoadedProgram};
+use super::{SessionOptions, fits};
 use crate::execute::{Backend, NotReady, RunError, Streams};
 use crate::instantiate::{Lending, Reads};
+use crate::memory;
 use shardweave_compiler::compile::{Plan, compile};
 use shardweave_compiler::dtype::DType;
 use shardweave_compiler::host::{HostProgram, Verified};
@@ -103,7 +104,11 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
         Some(place) if host.devices > place.ranks() as u64 => {
             Err(RunError::TooFewRanks { devices: host.devices, ranks: place.ranks() })
         }
-        _ => LoadedProgram::new(host, streams(host, options), lending(options), place, dtype_of),
+        _ => {
+            // Before the plan is taken apart, which for arrays that no machine can hold may take long.
+            fits::check(host.arena, 1, 0, options.memory.or_else(memory::available))?;
+            LoadedProgram::new(host, streams(host, options), lending(options), place, dtype_of)
+        }
     }
 }
 
