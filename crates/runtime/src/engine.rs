@@ -20,6 +20,7 @@
 //! 4. A rank that has nothing to do but wait leaves its core to others after a short while.
 
 pub use crate::arena::SharedBytes;
+pub use crate::digest::digest;
 use std::fmt;
 use std::time::Duration;
 
@@ -239,14 +240,6 @@ impl fmt::Display for EngineError {
 }
 
 impl std::error::Error for EngineError {}
-
-/// A number for texts that ranks must have in common: other texts have, as good as surely, another one (FNV-1a, 64 bits).
-pub fn digest(parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod tensor;
+mod digest;
 pub mod files;
 pub mod random;
 pub mod compare;

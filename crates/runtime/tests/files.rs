@@ -92,6 +92,28 @@ fn npy_of_every_type_order_and_byte_order_is_read() {
 }
 
 #[test]
+fn other_arrays_have_other_samples() {
+    let dir = directory();
+    let sample = |shape: &[u64], change: Option<usize>| {
+        let mut elements = vec![0_i32; shape.iter().product::<u64>() as usize];
+        change.into_iter().for_each(|at| elements[at] = -1);
+        let mut files = OutputFiles::new();
+        let path = dir.path().join("x.npy");
+        files.write_npy(&path, &Tensor::from_elements(shape, &elements)).expect("written");
+        files.commit().expect("renamed");
+        open_npy(&path).expect("a good file").sample()
+    };
+    let small = [sample(&[6], None), sample(&[2, 3], None), sample(&[7], None), sample(&[6], Some(3))];
+    assert_eq!(sample(&[6], None), small[0]);
+    assert!((1..4).all(|other| small[other] != small[0]), "{small:?}");
+    // Of a large one the first byte, the last one and some between count, but not each.
+    let large = |change| sample(&[1 << 18], change);
+    let (none, last) = (large(None), (1 << 18) - 1);
+    assert!(large(Some(0)) != none && large(Some(last)) != none);
+    assert_eq!(large(Some(1000)), none);
+}
+
+#[test]
 fn npy_that_we_write_is_read_by_others() {
     let dir = directory();
     for shape in [vec![], vec![6], vec![2, 3], vec![3, 1, 2], vec![4, 0]] {

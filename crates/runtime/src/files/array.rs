@@ -1,6 +1,7 @@
 //! An array in a mapped file, of which each device reads its own piece.
 
 use super::mapped::MappedFile;
+use crate::digest::digest;
 use crate::tensor::{ArraySource, ReadError, Tensor, byte_count, copy_piece};
 use shardweave_compiler::diagnostic::quote;
 use shardweave_compiler::dtype::DType;
@@ -53,6 +54,10 @@ pub struct FileArray {
     stored: Stored,
 }
 
+/// A large array is known by so many stretches of so many bytes.
+const SAMPLES: usize = 16;
+const STRETCH: usize = 256;
+
 impl FileArray {
     /// The array at `start` of a file; `None` if the file does not reach that far.
     pub(super) fn new(
@@ -80,6 +85,24 @@ impl FileArray {
         let mut tensor = Tensor::zeros(self.dtype, &self.shape);
         self.read(&whole, tensor.bytes_mut())?;
         Ok(tensor)
+    }
+
+    /// A number for what the array is: its element type, its sizes, and its bytes, of a large one some of them. Other
+    /// arrays have, as good as surely, another number, but for changes of single elements of large ones.
+    pub fn sample(&self) -> u64 {
+        let bytes = self.bytes();
+        let what = format!("{} {:?} {:?}", self.dtype, self.shape, self.stored);
+        if bytes.len() <= SAMPLES * STRETCH {
+            return digest(&[what.as_bytes(), bytes]);
+        }
+        let last = bytes.len() - STRETCH;
+        let stretch = |number: usize| {
+            // Spread evenly, from the first byte to the last.
+            let start = (last as u128 * number as u128 / (SAMPLES as u128 - 1)) as usize;
+            &bytes[start..start + STRETCH]
+        };
+        let parts: Vec<&[u8]> = [what.as_bytes()].into_iter().chain((0..SAMPLES).map(stretch)).collect();
+        digest(&parts)
     }
 
     /// The array's bytes, as they lie in the file.
