@@ -147,7 +147,8 @@ pub struct Exchange<'a, 'm> {
     pub form: Form,
     /// All who send or receive, in ascending order; this rank is one of them.
     pub members: &'a [usize],
-    /// The most bytes that one member sends or receives in all.
+    /// No member sends or receives more bytes in all; in a [`Form::AllGather`], how many each receives. All members say
+    /// the same.
     pub most: usize,
     /// To whom what goes: each rank at most once, in ascending order.
     pub sends: &'a [(usize, &'m [u8])],
@@ -166,11 +167,47 @@ pub enum Form {
         /// Who sends.
         root: usize,
     },
-    /// Each member sends the same bytes to all members, also to itself: all receive the same. What comes lies
-    /// one behind the other in memory.
+    /// Each member sends the same bytes to all members, also to itself, which it need not name: all receive the same.
+    /// What comes lies one behind the other in memory.
     AllGather,
-    /// Each member may send to each other. What goes, and what comes, lies one behind the other in memory.
+    /// Each member may send to each, also to itself. What goes, and what comes, lies one behind the other in memory.
     AllToAll,
+    /// Each member may send to the root, which may also send to itself. What comes there lies one behind the other in
+    /// memory.
+    Gather {
+        /// Who receives.
+        root: usize,
+    },
+    /// The root may send to each member, also to itself. What goes from there lies one behind the other in memory.
+    Scatter {
+        /// Who sends.
+        root: usize,
+    },
+}
+
+impl Form {
+    /// Whether a member sends the same bytes to all.
+    pub fn sends_alike(self) -> bool {
+        matches!(self, Form::Broadcast { .. } | Form::AllGather)
+    }
+
+    /// Whether what goes from a member lies one behind the other in memory, in the order of the members.
+    pub fn sends_in_a_row(self, member: usize) -> bool {
+        match self {
+            Form::AllToAll => true,
+            Form::Scatter { root } => member == root,
+            Form::Messages | Form::Broadcast { .. } | Form::AllGather | Form::Gather { .. } => false,
+        }
+    }
+
+    /// Whether what comes to a member lies one behind the other in memory, in the order of the members.
+    pub fn receives_in_a_row(self, member: usize) -> bool {
+        match self {
+            Form::AllGather | Form::AllToAll => true,
+            Form::Gather { root } => member == root,
+            Form::Messages | Form::Broadcast { .. } | Form::Scatter { .. } => false,
+        }
+    }
 }
 
 /// What a rank waits for.

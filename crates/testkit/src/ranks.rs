@@ -160,15 +160,16 @@ impl Engine for Rank {
         let own = self.place.rank;
         {
             let mut tables = self.hall.lock();
-            for (to, bytes) in exchange.sends.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            for (to, bytes) in exchange.sends.iter().filter(|(to, bytes)| *to != own && !bytes.is_empty()) {
                 tables.messages.entry((exchange.stream, own, *to)).or_default().push(bytes.to_vec());
             }
         }
         self.hall.changed.notify_all();
-        let own_bytes = exchange.sends.first().map(|(_, bytes)| *bytes);
+        // Who sends the same to all need not name itself.
+        let kept = exchange.sends.iter().find(|(to, _)| *to == own || exchange.form == Form::AllGather);
         for (from, into) in exchange.receives.iter_mut().filter(|(_, into)| !into.is_empty()) {
             if *from == own {
-                into.copy_from_slice(own_bytes.expect("who gathers of itself sends"));
+                into.copy_from_slice(kept.expect("who receives of itself sends to itself").1);
                 continue;
             }
             let message = self.hall.wait(|tables| {
@@ -214,26 +215,27 @@ fn check(exchange: &Exchange<'_, '_>, own: usize) {
     let total = |lengths: &mut dyn Iterator<Item = usize>| lengths.sum::<usize>();
     let sent = total(&mut sends.iter().map(|(_, bytes)| bytes.len()));
     let received = total(&mut receives.iter().map(|(_, bytes)| bytes.len()));
-    let in_a_row = |ranges: Vec<std::ops::Range<*const u8>>| {
-        let ranges: Vec<_> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+    let is_in_a_row = |mut ranges: Vec<std::ops::Range<*const u8>>| {
+        ranges.retain(|range| !range.is_empty());
         ranges.windows(2).all(|pair| pair[0].end == pair[1].start)
     };
-    let receives_in_a_row = in_a_row(receives.iter().map(|(_, bytes)| bytes.as_ptr_range()).collect());
-    match form {
-        Form::Messages => assert!(sent.max(received) <= *most),
-        Form::Broadcast { root } => {
-            assert!(if own == *root { receives.is_empty() } else { from == [*root] && sends.is_empty() });
-            assert!(sends.windows(2).all(|pair| pair[0].1 == pair[1].1), "all are sent the same");
-        }
-        Form::AllGather => {
-            assert_eq!(&from, members, "each receives of all");
-            assert!(
-                receives_in_a_row && received == *most && sends.windows(2).all(|pair| pair[0].1 == pair[1].1)
-            );
-        }
-        Form::AllToAll => {
-            let sends_in_a_row = in_a_row(sends.iter().map(|(_, bytes)| bytes.as_ptr_range()).collect());
-            assert!(sends_in_a_row && receives_in_a_row && sent.max(received) <= *most);
+    let sends_in_a_row = is_in_a_row(sends.iter().map(|(_, bytes)| bytes.as_ptr_range()).collect());
+    let receives_in_a_row = is_in_a_row(receives.iter().map(|(_, bytes)| bytes.as_ptr_range()).collect());
+    assert!(sends_in_a_row || !form.sends_in_a_row(own), "what goes lies one behind the other");
+    assert!(receives_in_a_row || !form.receives_in_a_row(own), "what comes lies one behind the other");
+    let is_same = sends.windows(2).all(|pair| pair[0].1 == pair[1].1);
+    assert!(is_same || !form.sends_alike(), "all are sent the same");
+    match *form {
+        Form::AllGather => assert_eq!(received, *most, "each receives of all"),
+        _ => assert!(sent.max(received) <= *most, "no member sends or receives more"),
+    }
+    match *form {
+        Form::Messages | Form::AllGather | Form::AllToAll => {}
+        Form::Broadcast { root } if own == root => assert!(receives.is_empty()),
+        Form::Broadcast { root } => assert!(from == [root] && sends.is_empty()),
+        Form::Gather { root } => assert!(to.iter().all(|&to| to == root) && (own == root || from.is_empty())),
+        Form::Scatter { root } => {
+            assert!(from.iter().all(|&from| from == root) && (own == root || to.is_empty()))
         }
     }
 }
