@@ -45,60 +45,14 @@ unsafe extern "C" {
     fn sw_unshare(window: u64) -> c_int;
 
     // Called by `flight.rs`, where what they touch is borrowed.
-    pub(crate) fn sw_send(
-        bytes: *const u8,
-        count: c_int,
-        to: c_int,
-        tag: c_int,
-        comm: u64,
-        requests: *mut u64,
-        at: c_int,
-    ) -> c_int;
-    pub(crate) fn sw_receive(
-        bytes: *mut u8,
-        count: c_int,
-        from: c_int,
-        tag: c_int,
-        comm: u64,
-        requests: *mut u64,
-        at: c_int,
-    ) -> c_int;
-    pub(crate) fn sw_broadcast(
-        bytes: *mut u8,
-        count: c_int,
-        root: c_int,
-        comm: u64,
-        requests: *mut u64,
-        at: c_int,
-    ) -> c_int;
-    pub(crate) fn sw_all_gather(
-        own: *const u8,
-        count: c_int,
-        all: *mut u8,
-        counts: *const c_int,
-        starts: *const c_int,
-        comm: u64,
-        requests: *mut u64,
-        at: c_int,
-    ) -> c_int;
-    pub(crate) fn sw_all_to_all(
-        sent: *const u8,
-        sent_counts: *const c_int,
-        sent_starts: *const c_int,
-        got: *mut u8,
-        got_counts: *const c_int,
-        got_starts: *const c_int,
-        comm: u64,
-        requests: *mut u64,
-        at: c_int,
-    ) -> c_int;
-    pub(crate) fn sw_least(
-        numbers: *mut u64,
-        count: c_int,
-        comm: u64,
-        requests: *mut u64,
-        at: c_int,
-    ) -> c_int;
+    pub(crate) fn sw_send(bytes: Bytes, to: c_int, tag: c_int, comm: u64, slot: Slot) -> c_int;
+    pub(crate) fn sw_receive(bytes: Bytes, from: c_int, tag: c_int, comm: u64, slot: Slot) -> c_int;
+    pub(crate) fn sw_broadcast(bytes: Bytes, root: c_int, comm: u64, slot: Slot) -> c_int;
+    pub(crate) fn sw_all_gather(own: Bytes, all: Parts, comm: u64, slot: Slot) -> c_int;
+    pub(crate) fn sw_all_to_all(sent: Parts, got: Parts, comm: u64, slot: Slot) -> c_int;
+    pub(crate) fn sw_gather(own: Bytes, all: Parts, root: c_int, comm: u64, slot: Slot) -> c_int;
+    pub(crate) fn sw_scatter(all: Parts, own: Bytes, root: c_int, comm: u64, slot: Slot) -> c_int;
+    pub(crate) fn sw_least(numbers: *mut u64, count: c_int, comm: u64, slot: Slot) -> c_int;
     pub(crate) fn sw_test(
         requests: *mut u64,
         first: c_int,
@@ -108,6 +62,28 @@ unsafe extern "C" {
         wrong: *mut c_int,
     ) -> c_int;
     pub(crate) fn sw_has_ended(requests: *const u64, at: c_int, ended: *mut c_int) -> c_int;
+}
+
+/// Bytes, as they cross to C.
+#[repr(C)]
+pub(crate) struct Bytes {
+    pub start: *mut u8,
+    pub count: c_int,
+}
+
+/// Bytes of each member of a group, as they cross to C: how many, and how far from the start.
+#[repr(C)]
+pub(crate) struct Parts {
+    pub start: *mut u8,
+    pub counts: *const c_int,
+    pub starts: *const c_int,
+}
+
+/// Where a request is kept, as it crosses to C.
+#[repr(C)]
+pub(crate) struct Slot {
+    pub requests: *mut u64,
+    pub at: c_int,
 }
 
 /// A communicator.

@@ -96,7 +96,9 @@ impl Groups {
                 way.exchange(tag, exchange.form, exchange.sends, exchange.receives, exchange.most)
             }
             Form::Broadcast { root } => broadcast(&group, way.library, root, exchange),
-            Form::AllGather => all_gather(&group, way.library, exchange),
+            Form::AllGather => gather(&group, way.library, None, exchange),
+            Form::Gather { root } => gather(&group, way.library, Some(root), exchange),
+            Form::Scatter { root } => scatter(&group, way.library, root, exchange),
             Form::AllToAll => all_to_all(&group, way.library, exchange),
         }
     }
@@ -108,8 +110,7 @@ fn broadcast(
     root: usize,
     exchange: Exchange<'_, '_>,
 ) -> Result<(), EngineError> {
-    let at =
-        group.members().binary_search(&root).map_err(|_| refused("the root of a broadcast is no member"))?;
+    let at = place(group, root)?;
     if at == group.own() {
         let bytes = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
         return group.run(library, exchange.most, |flight| flight.broadcast(group.comm(), at, bytes));
@@ -118,11 +119,34 @@ fn broadcast(
     group.run(library, exchange.most, |flight| flight.be_told(group.comm(), at, bytes))
 }
 
-fn all_gather(group: &Group, library: &Library, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
+/// To the root, or to all if there is none.
+fn gather(
+    group: &Group,
+    library: &Library,
+    root: Option<usize>,
+    exchange: Exchange<'_, '_>,
+) -> Result<(), EngineError> {
+    let root = root.map(|root| place(group, root)).transpose()?;
     let own = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
     let runs = runs(group, exchange.receives.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
     let all = joined_mut(exchange.receives).ok_or_else(apart)?;
-    group.run(library, exchange.most, |flight| flight.all_gather(group.comm(), own, all, &runs))
+    group.run(library, exchange.most, |flight| match root {
+        Some(root) => flight.gather(group.comm(), root, own, (all, &runs)),
+        None => flight.all_gather(group.comm(), own, (all, &runs)),
+    })
+}
+
+fn scatter(
+    group: &Group,
+    library: &Library,
+    root: usize,
+    exchange: Exchange<'_, '_>,
+) -> Result<(), EngineError> {
+    let root = place(group, root)?;
+    let runs = runs(group, exchange.sends.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
+    let all = joined(exchange.sends).ok_or_else(apart)?;
+    let own = exchange.receives.first_mut().map_or(&mut [][..], |(_, bytes)| bytes);
+    group.run(library, exchange.most, |flight| flight.scatter(group.comm(), root, (all, &runs), own))
 }
 
 fn all_to_all(group: &Group, library: &Library, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
@@ -133,6 +157,11 @@ fn all_to_all(group: &Group, library: &Library, exchange: Exchange<'_, '_>) -> R
     group.run(library, exchange.most, |flight| {
         flight.all_to_all(group.comm(), (sent, &sent_runs), (got, &got_runs))
     })
+}
+
+/// The place of the root among the members.
+fn place(group: &Group, root: usize) -> Result<usize, EngineError> {
+    group.members().binary_search(&root).map_err(|_| refused(format!("the root, rank {root}, is no member")))
 }
 
 /// The bytes of each member, one run behind the other, from those that have some.

@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "calls of C functions that go on using memory after they return")]
 
 use crate::binding::{
-    Comm, Library, refused, sw_all_gather, sw_all_to_all, sw_broadcast, sw_has_ended, sw_least, sw_receive,
-    sw_send, sw_test,
+    Bytes, Comm, Library, Parts, Slot, refused, sw_all_gather, sw_all_to_all, sw_broadcast, sw_gather,
+    sw_has_ended, sw_least, sw_receive, sw_scatter, sw_send, sw_test,
 };
 use crate::pause::{Pause, Then};
 use shardweave_runtime::engine::{EngineError, Late, Waits};
@@ -40,19 +40,21 @@ pub(crate) struct Runs {
     pub starts: SmallVec<[c_int; 16]>,
 }
 
+/// Bytes to read from; nowhere if there are none: the address that Rust gives to no bytes means something to Open MPI.
+fn to_read(bytes: &[u8]) -> Bytes {
+    let start = if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() };
+    Bytes { start: start.cast_mut(), count: count_of(bytes) }
+}
+
+/// Bytes to write to; the same.
+fn to_write(bytes: &mut [u8]) -> Bytes {
+    let start = if bytes.is_empty() { std::ptr::null_mut() } else { bytes.as_mut_ptr() };
+    Bytes { start, count: count_of(bytes) }
+}
+
 /// MPI counts bytes by 32-bit numbers.
 fn count_of(bytes: &[u8]) -> c_int {
     c_int::try_from(bytes.len()).expect("larger messages are sent in several")
-}
-
-/// Where bytes start; nowhere if there are none: the address that Rust gives to no bytes means something to Open MPI.
-fn start_of(bytes: &[u8]) -> *const u8 {
-    if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() }
-}
-
-/// The same of bytes to write to.
-fn start_of_mut(bytes: &mut [u8]) -> *mut u8 {
-    if bytes.is_empty() { std::ptr::null_mut() } else { bytes.as_mut_ptr() }
 }
 
 impl<'a> Flight<'a> {
@@ -76,17 +78,17 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// Starts something: the function gets the memory of the requests and the number of the new one.
+    /// Starts something: the function gets the place of the new request.
     fn start(
         &mut self,
         peer: usize,
         wanted: c_int,
-        function: impl FnOnce(*mut u64, c_int) -> c_int,
+        function: impl FnOnce(Slot) -> c_int,
     ) -> Result<(), EngineError> {
         let at = self.requests.len();
         self.requests.push(0);
-        let requests = self.requests.as_mut_ptr();
-        if let Err(error) = self.library.call(|| function(requests, at as c_int)) {
+        let slot = Slot { requests: self.requests.as_mut_ptr(), at: at as c_int };
+        if let Err(error) = self.library.call(|| function(slot)) {
             self.requests.pop();
             return Err(self.noted(error));
         }
@@ -102,11 +104,8 @@ impl<'a> Flight<'a> {
         tag: i32,
         bytes: &'a [u8],
     ) -> Result<(), EngineError> {
-        let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
-        self.start(to, -1, |requests, at| unsafe {
-            sw_send(start_of(bytes), count, to as c_int, tag, comm.handle(), requests, at)
-        })
+        self.start(to, -1, |slot| unsafe { sw_send(to_read(bytes), to as c_int, tag, comm.handle(), slot) })
     }
 
     pub(crate) fn receive(
@@ -116,19 +115,17 @@ impl<'a> Flight<'a> {
         tag: i32,
         bytes: &'a mut [u8],
     ) -> Result<(), EngineError> {
-        let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
-        self.start(from, count, |requests, at| unsafe {
-            sw_receive(start_of_mut(bytes), count, from as c_int, tag, comm.handle(), requests, at)
+        self.start(from, count_of(bytes), |slot| unsafe {
+            sw_receive(to_write(bytes), from as c_int, tag, comm.handle(), slot)
         })
     }
 
     /// The root's part of a broadcast.
     pub(crate) fn broadcast(&mut self, comm: Comm, root: usize, bytes: &'a [u8]) -> Result<(), EngineError> {
-        let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way; the root's are only read.
-        self.start(root, -1, |requests, at| unsafe {
-            sw_broadcast(start_of(bytes).cast_mut(), count, root as c_int, comm.handle(), requests, at)
+        self.start(root, -1, |slot| unsafe {
+            sw_broadcast(to_read(bytes), root as c_int, comm.handle(), slot)
         })
     }
 
@@ -139,10 +136,9 @@ impl<'a> Flight<'a> {
         root: usize,
         bytes: &'a mut [u8],
     ) -> Result<(), EngineError> {
-        let count = count_of(bytes);
         // SAFETY: the bytes are borrowed for as long as the request can be under way.
-        self.start(root, -1, |requests, at| unsafe {
-            sw_broadcast(start_of_mut(bytes), count, root as c_int, comm.handle(), requests, at)
+        self.start(root, -1, |slot| unsafe {
+            sw_broadcast(to_write(bytes), root as c_int, comm.handle(), slot)
         })
     }
 
@@ -150,15 +146,11 @@ impl<'a> Flight<'a> {
         &mut self,
         comm: Comm,
         own: &'a [u8],
-        all: &'a mut [u8],
-        runs: &'a Runs,
+        (all, runs): (&'a mut [u8], &'a Runs),
     ) -> Result<(), EngineError> {
-        runs.assert_inside(all.len());
-        let (count, handle) = (count_of(own), comm.handle());
-        // SAFETY: bytes and counts are borrowed for as long as the request can be under way; the runs lie inside.
-        self.start(0, -1, |requests, at| unsafe {
-            let (counts, starts) = (runs.counts.as_ptr(), runs.starts.as_ptr());
-            sw_all_gather(start_of(own), count, start_of_mut(all), counts, starts, handle, requests, at)
+        // SAFETY: bytes and runs are borrowed for as long as the request can be under way.
+        self.start(0, -1, |slot| unsafe {
+            sw_all_gather(to_read(own), runs.to_write(all), comm.handle(), slot)
         })
     }
 
@@ -168,21 +160,37 @@ impl<'a> Flight<'a> {
         (sent, sent_runs): (&'a [u8], &'a Runs),
         (got, got_runs): (&'a mut [u8], &'a Runs),
     ) -> Result<(), EngineError> {
-        sent_runs.assert_inside(sent.len());
-        got_runs.assert_inside(got.len());
-        // SAFETY: bytes and counts are borrowed for as long as the request can be under way; the runs lie inside.
-        self.start(0, -1, |requests, at| unsafe {
-            sw_all_to_all(
-                start_of(sent),
-                sent_runs.counts.as_ptr(),
-                sent_runs.starts.as_ptr(),
-                start_of_mut(got),
-                got_runs.counts.as_ptr(),
-                got_runs.starts.as_ptr(),
-                comm.handle(),
-                requests,
-                at,
-            )
+        // SAFETY: bytes and runs are borrowed for as long as the request can be under way.
+        self.start(0, -1, |slot| unsafe {
+            sw_all_to_all(sent_runs.to_read(sent), got_runs.to_write(got), comm.handle(), slot)
+        })
+    }
+
+    /// What all have comes to the root; the others receive nothing.
+    pub(crate) fn gather(
+        &mut self,
+        comm: Comm,
+        root: usize,
+        own: &'a [u8],
+        (all, runs): (&'a mut [u8], &'a Runs),
+    ) -> Result<(), EngineError> {
+        // SAFETY: bytes and runs are borrowed for as long as the request can be under way.
+        self.start(root, -1, |slot| unsafe {
+            sw_gather(to_read(own), runs.to_write(all), root as c_int, comm.handle(), slot)
+        })
+    }
+
+    /// What the root has for each comes to it; the others send nothing.
+    pub(crate) fn scatter(
+        &mut self,
+        comm: Comm,
+        root: usize,
+        (all, runs): (&'a [u8], &'a Runs),
+        own: &'a mut [u8],
+    ) -> Result<(), EngineError> {
+        // SAFETY: bytes and runs are borrowed for as long as the request can be under way.
+        self.start(root, -1, |slot| unsafe {
+            sw_scatter(runs.to_read(all), to_write(own), root as c_int, comm.handle(), slot)
         })
     }
 
@@ -190,9 +198,7 @@ impl<'a> Flight<'a> {
     pub(crate) fn least(&mut self, comm: Comm, numbers: &'a mut [u64]) -> Result<(), EngineError> {
         let count = c_int::try_from(numbers.len()).expect("few numbers");
         // SAFETY: the numbers are borrowed for as long as the request can be under way.
-        self.start(0, -1, |requests, at| unsafe {
-            sw_least(numbers.as_mut_ptr(), count, comm.handle(), requests, at)
-        })
+        self.start(0, -1, |slot| unsafe { sw_least(numbers.as_mut_ptr(), count, comm.handle(), slot) })
     }
 
     /// An error, which is the reason for what becomes of this flight.
@@ -358,11 +364,20 @@ impl Runs {
         self.counts.push(number(count));
     }
 
-    fn assert_inside(&self, bytes: usize) {
-        let end = |(&start, &count): (&c_int, &c_int)| start as usize + count as usize;
-        assert!(
-            self.starts.iter().zip(&self.counts).all(|run| end(run) <= bytes),
-            "runs lie in their memory"
-        );
+    /// Runs of these bytes, to read from.
+    fn to_read(&self, bytes: &[u8]) -> Parts {
+        self.parts(to_read(bytes))
+    }
+
+    /// Runs of these bytes, to write to.
+    fn to_write(&self, bytes: &mut [u8]) -> Parts {
+        self.parts(to_write(bytes))
+    }
+
+    fn parts(&self, bytes: Bytes) -> Parts {
+        let end = |(&start, &count): (&c_int, &c_int)| i64::from(start) + i64::from(count);
+        let is_inside = |run| end(run) <= i64::from(bytes.count);
+        assert!(self.starts.iter().zip(&self.counts).all(is_inside), "runs lie in their memory");
+        Parts { start: bytes.start, counts: self.counts.as_ptr(), starts: self.starts.as_ptr() }
     }
 }

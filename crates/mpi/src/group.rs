@@ -72,7 +72,7 @@ impl Group {
         let own: Vec<u8> = own.iter().flat_map(|number| number.to_le_bytes()).collect();
         let mut all = vec![0; 8 * N * self.members.len()];
         let comm = self.comm;
-        self.run(library, 0, |flight| flight.all_gather(comm, &own, &mut all, &runs))?;
+        self.run(library, 0, |flight| flight.all_gather(comm, &own, (&mut all, &runs)))?;
         let numbers: Vec<u64> = all.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
         Ok(numbers.as_chunks().0.to_vec())
     }

@@ -192,7 +192,7 @@ impl Engine for Mpi {
             runs.push(end, length);
             end += length;
         }
-        all.run(&self.world.library, total, |flight| flight.all_gather(all.comm(), own, &mut told, &runs))?;
+        all.run(&self.world.library, total, |flight| flight.all_gather(all.comm(), own, (&mut told, &runs)))?;
         let mut rest = &told[..];
         let part = |&length: &usize| rest.split_off(..length).expect("as many bytes as all have").to_vec();
         Ok(lengths.iter().map(part).collect())

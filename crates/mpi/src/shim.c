@@ -146,34 +146,62 @@ int sw_free(uint64_t comm) {
 
 /* ---- What is started ---- */
 
-int sw_send(const void *bytes, int count, int to, int tag, uint64_t comm, void *requests, int at) {
-    return MPI_Isend(bytes, count, MPI_BYTE, to, tag, comm_of(comm), (MPI_Request *)requests + at);
+typedef struct {
+    void *start;
+    int count;
+} Bytes;
+
+/* Bytes of each member of a group: how many, and how far from the start. */
+typedef struct {
+    void *start;
+    const int *counts;
+    const int *starts;
+} Parts;
+
+typedef struct {
+    void *requests;
+    int at;
+} Slot;
+
+static MPI_Request *request_at(Slot slot) { return (MPI_Request *)slot.requests + slot.at; }
+
+int sw_send(Bytes bytes, int to, int tag, uint64_t comm, Slot slot) {
+    return MPI_Isend(bytes.start, bytes.count, MPI_BYTE, to, tag, comm_of(comm), request_at(slot));
 }
 
-int sw_receive(void *bytes, int count, int from, int tag, uint64_t comm, void *requests, int at) {
-    return MPI_Irecv(bytes, count, MPI_BYTE, from, tag, comm_of(comm), (MPI_Request *)requests + at);
+int sw_receive(Bytes bytes, int from, int tag, uint64_t comm, Slot slot) {
+    return MPI_Irecv(bytes.start, bytes.count, MPI_BYTE, from, tag, comm_of(comm), request_at(slot));
 }
 
-int sw_broadcast(void *bytes, int count, int root, uint64_t comm, void *requests, int at) {
-    return MPI_Ibcast(bytes, count, MPI_BYTE, root, comm_of(comm), (MPI_Request *)requests + at);
+int sw_broadcast(Bytes bytes, int root, uint64_t comm, Slot slot) {
+    return MPI_Ibcast(bytes.start, bytes.count, MPI_BYTE, root, comm_of(comm), request_at(slot));
 }
 
-int sw_all_gather(const void *own, int count, void *all, const int *counts, const int *starts, uint64_t comm,
-                  void *requests, int at) {
-    return MPI_Iallgatherv(own, count, MPI_BYTE, all, counts, starts, MPI_BYTE, comm_of(comm),
-                           (MPI_Request *)requests + at);
+int sw_all_gather(Bytes own, Parts all, uint64_t comm, Slot slot) {
+    return MPI_Iallgatherv(own.start, own.count, MPI_BYTE, all.start, all.counts, all.starts, MPI_BYTE, comm_of(comm),
+                           request_at(slot));
 }
 
-int sw_all_to_all(const void *sent, const int *sent_counts, const int *sent_starts, void *got, const int *got_counts,
-                  const int *got_starts, uint64_t comm, void *requests, int at) {
-    return MPI_Ialltoallv(sent, sent_counts, sent_starts, MPI_BYTE, got, got_counts, got_starts, MPI_BYTE,
-                          comm_of(comm), (MPI_Request *)requests + at);
+int sw_all_to_all(Parts sent, Parts got, uint64_t comm, Slot slot) {
+    return MPI_Ialltoallv(sent.start, sent.counts, sent.starts, MPI_BYTE, got.start, got.counts, got.starts, MPI_BYTE,
+                          comm_of(comm), request_at(slot));
+}
+
+/* `all` is the root's alone. */
+int sw_gather(Bytes own, Parts all, int root, uint64_t comm, Slot slot) {
+    return MPI_Igatherv(own.start, own.count, MPI_BYTE, all.start, all.counts, all.starts, MPI_BYTE, root,
+                        comm_of(comm), request_at(slot));
+}
+
+/* The same. */
+int sw_scatter(Parts all, Bytes own, int root, uint64_t comm, Slot slot) {
+    return MPI_Iscatterv(all.start, all.counts, all.starts, MPI_BYTE, own.start, own.count, MPI_BYTE, root,
+                         comm_of(comm), request_at(slot));
 }
 
 /* Puts the least in the place of each number; numbers with the highest bit are below zero. */
-int sw_least(uint64_t *numbers, int count, uint64_t comm, void *requests, int at) {
-    return MPI_Iallreduce(MPI_IN_PLACE, numbers, count, MPI_INT64_T, MPI_MIN, comm_of(comm),
-                          (MPI_Request *)requests + at);
+int sw_least(uint64_t *numbers, int count, uint64_t comm, Slot slot) {
+    return MPI_Iallreduce(MPI_IN_PLACE, numbers, count, MPI_INT64_T, MPI_MIN, comm_of(comm), request_at(slot));
 }
 
 /* Whether all of a few requests from `first` on have ended. `wanted`: how many bytes each has to bring, -1 for any

@@ -123,7 +123,9 @@ fn rank_0_gathers_what_all_give() {
 #[test]
 fn who_does_not_come_is_named() {
     let late = "rank 3 did not come in time";
-    for form in ["messages", "broadcast", "all_gather", "all_to_all"] {
+    for form in
+        ["messages", "broadcast", "all_gather", "all_to_all", "gather_to_last", "gather_to_first", "scatter"]
+    {
         ends(4, &["late", form, "--timeout", "--met"], late);
     }
     for what in ["all_gather", "tell_all", "least", "gather", "share"] {

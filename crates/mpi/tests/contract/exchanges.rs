@@ -23,6 +23,35 @@ impl Draw {
     }
 }
 
+/// Every form; where there is a root, any will do.
+pub const FORMS: [Form; 6] = [
+    Form::Messages,
+    Form::Broadcast { root: 0 },
+    Form::AllGather,
+    Form::AllToAll,
+    Form::Gather { root: 0 },
+    Form::Scatter { root: 0 },
+];
+
+fn with_root(form: Form, root: usize) -> Form {
+    match form {
+        Form::Messages | Form::AllGather | Form::AllToAll => form,
+        Form::Broadcast { .. } => Form::Broadcast { root },
+        Form::Gather { .. } => Form::Gather { root },
+        Form::Scatter { .. } => Form::Scatter { root },
+    }
+}
+
+/// Whether one rank may send to another.
+fn may_send(form: Form, from: usize, to: usize) -> bool {
+    match form {
+        Form::Messages | Form::AllGather | Form::AllToAll => true,
+        Form::Broadcast { root } => from == root && to != root,
+        Form::Gather { root } => to == root,
+        Form::Scatter { root } => from == root,
+    }
+}
+
 /// An exchange as all members see it together.
 pub struct Drawn {
     number: u64,
@@ -45,8 +74,7 @@ impl Drawn {
             members = (0..ranks).collect();
         }
         let count = members.len();
-        let form =
-            [Form::Messages, Form::Broadcast { root: 0 }, Form::AllGather, Form::AllToAll][draw.below(4)];
+        let form = FORMS[draw.below(FORMS.len())];
         Drawn::of(form, members, number, |_, _| draw.bytes(), count)
     }
 
@@ -58,30 +86,23 @@ impl Drawn {
         mut size: impl FnMut(usize, usize) -> usize,
         count: usize,
     ) -> Drawn {
-        let root = number as usize % count;
+        let form = with_root(form, members[number as usize % count]);
         let mut sent_by = |from: usize| {
             let same = size(from, from);
-            let sent_to = |to: usize| match form {
-                Form::Messages | Form::AllToAll => size(from, to),
-                Form::AllGather => same,
-                Form::Broadcast { .. } if from == root && to != root => same,
-                Form::Broadcast { .. } => 0,
+            let sent_to = |to: usize| match may_send(form, members[from], members[to]) {
+                true if form.sends_alike() => same,
+                true => size(from, to),
+                false => 0,
             };
             (0..count).map(sent_to).collect()
         };
         let bytes: Vec<Vec<usize>> = (0..count).map(&mut sent_by).collect();
-        let form =
-            if let Form::Broadcast { .. } = form { Form::Broadcast { root: members[root] } } else { form };
         Drawn { number, form, members, bytes }
     }
 
     /// As many bytes between all.
     pub fn even(form: Form, ranks: usize, number: u64, bytes: usize) -> Drawn {
         Drawn::of(form, (0..ranks).collect(), number, |_, _| bytes, ranks)
-    }
-
-    fn is_same_to_all(&self) -> bool {
-        matches!(self.form, Form::Broadcast { .. } | Form::AllGather)
     }
 
     /// This rank's part; panics if what comes is not what was sent.
@@ -98,7 +119,7 @@ impl Drawn {
         let (count, from_me) = (self.members.len(), self.members[own]);
         // Whether parts without bytes are told of is up to each rank.
         let tells_empty = |bytes: usize| bytes > 0 || (self.number as usize + own).is_multiple_of(2);
-        let target = |to: usize| if self.is_same_to_all() { 0 } else { self.members[to] };
+        let target = |to: usize| if self.form.sends_alike() { 0 } else { self.members[to] };
         let mut sent: Vec<u8> = Vec::new();
         for to in 0..count {
             let goes = |at| byte(self.number, from_me, target(to), at);
@@ -108,14 +129,12 @@ impl Drawn {
         for to in 0..count {
             let bytes = self.bytes[own][to];
             let part = rest.split_off(..bytes).expect("as many bytes as go");
-            // A broadcast's and a gather's parts are the same bytes.
-            let part = if self.is_same_to_all() { &sent[..bytes] } else { part };
-            let goes = match self.form {
-                Form::Broadcast { root } => root == from_me && to != own,
-                // A rank receives of itself, whether it says that it sends to itself or not.
-                Form::AllGather => to != own || self.members.len() == 1 || self.number.is_multiple_of(2),
-                Form::Messages | Form::AllToAll => true,
-            };
+            // What goes alike to all is there once.
+            let part = if self.form.sends_alike() { &sent[..bytes] } else { part };
+            // A rank receives of itself, whether it says that it sends to itself or not.
+            let is_named =
+                self.form != Form::AllGather || to != own || count == 1 || self.number.is_multiple_of(2);
+            let goes = may_send(self.form, from_me, self.members[to]) && is_named;
             if goes && tells_empty(bytes) {
                 sends.push((self.members[to], part));
             }
@@ -125,7 +144,7 @@ impl Drawn {
         let (mut receives, mut rest) = (Vec::new(), &mut got[..]);
         for from in 0..count {
             let part = rest.split_off_mut(..self.bytes[from][own]).expect("as many bytes as come");
-            let comes = !matches!(self.form, Form::Broadcast { root } if root == from_me || root != self.members[from]);
+            let comes = may_send(self.form, self.members[from], from_me);
             if comes && tells_empty(part.len()) {
                 receives.push((self.members[from], part));
             }
@@ -148,7 +167,7 @@ impl Drawn {
         let mut start = 0;
         for from in 0..count {
             for at in 0..self.bytes[from][own] {
-                let to = if self.is_same_to_all() { 0 } else { from_me };
+                let to = if self.form.sends_alike() { 0 } else { from_me };
                 let expected = byte(self.number, self.members[from], to, at);
                 assert_eq!(got[start + at], expected, "byte {at} from {from} in {:?}", self.form);
             }
@@ -160,7 +179,7 @@ impl Drawn {
 
 pub fn in_every_form(mpi: &Mpi) {
     let ranks = mpi.place().ranks();
-    for form in [Form::Messages, Form::Broadcast { root: 0 }, Form::AllGather, Form::AllToAll] {
+    for form in FORMS {
         for bytes in [0, 1, 4096, 300_000] {
             Drawn::even(form, ranks, bytes as u64 + 1, bytes / if bytes > 9999 { ranks } else { 1 })
                 .make(mpi, 0);

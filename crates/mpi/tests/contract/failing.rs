@@ -1,6 +1,6 @@
 //! Ranks that do not come, end the others, or send what was not agreed.
 
-use crate::exchanges::Drawn;
+use crate::exchanges::{Drawn, FORMS};
 use shardweave_mpi::{Mpi, MpiOptions};
 use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form};
 use std::thread::sleep;
@@ -18,9 +18,14 @@ pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
         "broadcast" => Some(Form::Broadcast { root: last }),
         "all_gather" => Some(Form::AllGather),
         "all_to_all" => Some(Form::AllToAll),
+        "gather_to_last" => Some(Form::Gather { root: last }),
+        "gather_to_first" => Some(Form::Gather { root: 0 }),
+        "scatter" => Some(Form::Scatter { root: last }),
         _ => None,
     };
-    let drawn = form.map(|form| Drawn::even(form, ranks, (7 * ranks + last) as u64, 10_000));
+    // The root follows from the number.
+    let root = if what == "gather_to_first" { 0 } else { last };
+    let drawn = form.map(|form| Drawn::even(form, ranks, (7 * ranks + root) as u64, 10_000));
     // All have met once: a group that is there already is asked in another way than one that is made.
     if let Some(drawn) = drawn.as_ref().filter(|_| std::env::args().any(|arg| arg == "--met")) {
         drawn.make(mpi, 0);
@@ -31,6 +36,10 @@ pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
     }
     let start = Instant::now();
     let late = match drawn {
+        // Who sends to the root may be done with it before all have come. The next call waits for all.
+        Some(drawn) if what.starts_with("gather_to") => {
+            drawn.try_make(mpi, 0).and_then(|()| mpi.least(1).map(drop))
+        }
         Some(drawn) => drawn.try_make(mpi, 0),
         None if what == "tell_all" => mpi.tell_all(&[1, 2]).map(drop),
         None if what == "least" => mpi.least(1).map(drop),
@@ -72,7 +81,7 @@ pub fn a_rank_does_not_end(mpi: Mpi) {
 /// Who comes before the time is over is waited for, also where time is asked for more than once.
 pub fn a_rank_is_slow_but_comes(mpi: &Mpi) {
     let (rank, ranks) = (mpi.place().rank, mpi.place().ranks());
-    for (number, form) in [Form::Messages, Form::AllGather, Form::AllToAll].into_iter().enumerate() {
+    for (number, form) in FORMS.into_iter().enumerate() {
         if rank == number % ranks {
             sleep(Duration::from_millis(150));
         }
