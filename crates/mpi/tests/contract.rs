@@ -36,11 +36,19 @@ fn passes(numbers: &[usize], args: &[&str]) {
 }
 
 /// A case in which all ranks are ended, with this in what they say.
-fn ends(ranks: usize, args: &[&str], said: &str) {
+fn ends(ranks: usize, args: &[&str], said: &str) -> Ended {
     let ended = run(ranks, args);
     assert_eq!(ended.status, Some(3), "{args:?} with {ranks} ranks: {ended:#?}");
     assert!(ended.errors.contains(said), "{args:?} with {ranks} ranks, not `{said}`: {ended:#?}");
     assert!(ended.took < Duration::from_secs(20), "{args:?} with {ranks} ranks: {ended:#?}");
+    ended
+}
+
+/// A case in which the last rank is late, and no other rank finds anything else.
+fn names_the_last(ranks: usize, what: &str, options: &[&str]) {
+    let args = [&["late", what, "--timeout"], options].concat();
+    let ended = ends(ranks, &args, &format!("in {what}: rank {} did not come in time", ranks - 1));
+    assert!(!ended.errors.contains("panicked"), "{args:?} with {ranks} ranks: {ended:#?}");
 }
 
 const SOME: &[usize] = &[1, 2, 3, 4, 8];
@@ -122,18 +130,17 @@ fn rank_0_gathers_what_all_give() {
 
 #[test]
 fn who_does_not_come_is_named() {
-    let late = "rank 3 did not come in time";
     for form in
         ["messages", "broadcast", "all_gather", "all_to_all", "gather_to_last", "gather_to_first", "scatter"]
     {
-        ends(4, &["late", form, "--timeout", "--met"], late);
+        names_the_last(4, form, &["--met"]);
     }
     for what in ["all_gather", "tell_all", "least", "gather", "share"] {
-        ends(4, &["late", what, "--timeout"], late);
+        names_the_last(4, what, &[]);
     }
-    ends(2, &["late", "messages", "--timeout"], "rank 1 did not come in time");
-    ends(2, &["late", "least", "--timeout"], "rank 1 did not come in time");
-    ends(3, &["late", "all_gather", "--timeout", "--serialized"], "rank 2 did not come in time");
+    names_the_last(2, "messages", &[]);
+    names_the_last(2, "least", &[]);
+    names_the_last(3, "all_gather", &["--serialized"]);
 }
 
 #[test]
