@@ -12,7 +12,7 @@
 //! more than it can get.
 
 use crate::binding::{Comm, Library, refused};
-use crate::flight::{Runs, joined, joined_mut};
+use crate::flight::{Flight, Runs, joined, joined_mut};
 use crate::group::Group;
 use crate::messages::Way;
 use shardweave_runtime::engine::{EngineError, Exchange, Form};
@@ -130,9 +130,9 @@ fn gather(
     let own = exchange.sends.first().map_or(&[][..], |(_, bytes)| bytes);
     let runs = runs(group, exchange.receives.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
     let all = joined_mut(exchange.receives).ok_or_else(apart)?;
-    group.run(library, exchange.most, |flight| match root {
-        Some(root) => flight.gather(group.comm(), root, own, (all, &runs)),
-        None => flight.all_gather(group.comm(), own, (all, &runs)),
+    group.run(library, exchange.most, |flight| {
+        let Some(root) = root else { return flight.all_gather(group.comm(), own, (all, &runs)) };
+        with_root(group, root, flight).gather(group.comm(), root, own, (all, &runs))
     })
 }
 
@@ -146,7 +146,9 @@ fn scatter(
     let runs = runs(group, exchange.sends.iter().map(|(rank, bytes)| (*rank, bytes.len())))?;
     let all = joined(exchange.sends).ok_or_else(apart)?;
     let own = exchange.receives.first_mut().map_or(&mut [][..], |(_, bytes)| bytes);
-    group.run(library, exchange.most, |flight| flight.scatter(group.comm(), root, (all, &runs), own))
+    group.run(library, exchange.most, |flight| {
+        with_root(group, root, flight).scatter(group.comm(), root, (all, &runs), own)
+    })
 }
 
 fn all_to_all(group: &Group, library: &Library, exchange: Exchange<'_, '_>) -> Result<(), EngineError> {
@@ -157,6 +159,14 @@ fn all_to_all(group: &Group, library: &Library, exchange: Exchange<'_, '_>) -> R
     group.run(library, exchange.most, |flight| {
         flight.all_to_all(group.comm(), (sent, &sent_runs), (got, &got_runs))
     })
+}
+
+/// Only the root knows how many bytes each member has, so nobody else passes any on.
+fn with_root<'f, 'a>(group: &Group, root: usize, flight: &'f mut Flight<'a>) -> &'f mut Flight<'a> {
+    if group.own() != root {
+        flight.waits_only_for(root);
+    }
+    flight
 }
 
 /// The place of the root among the members.

@@ -166,6 +166,11 @@ impl<'a> Flight<'a> {
         })
     }
 
+    /// In this collective nothing is to come but from one member, and nothing goes but to it.
+    pub(crate) fn waits_only_for(&mut self, member: usize) {
+        self.members = &self.members[member..=member];
+    }
+
     /// What all have comes to the root; the others receive nothing.
     pub(crate) fn gather(
         &mut self,
