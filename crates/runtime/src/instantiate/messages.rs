@@ -136,10 +136,8 @@ impl Island<'_> {
             return shares.map(|chunks| bytes_of(chunks)).sum();
         }
         let (mut sent, mut received) = (BTreeMap::<usize, usize>::new(), BTreeMap::<usize, usize>::new());
-        for ((from, to), chunks) in pairs
-            .iter()
-            .filter(|((from, to), _)| from != to || form.sends_in_a_row(*to) || form.receives_in_a_row(*to))
-        {
+        let own_may_go = |member| form.sends_in_a_row(member) || form.receives_in_a_row(member);
+        for ((from, to), chunks) in pairs.iter().filter(|((from, to), _)| from != to || own_may_go(*to)) {
             *sent.entry(*from).or_default() += bytes_of(chunks);
             *received.entry(*to).or_default() += bytes_of(chunks);
         }
