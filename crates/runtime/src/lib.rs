@@ -21,5 +21,5 @@ pub mod array;
 pub mod execute;
 mod threads;
 mod lockstep;
-mod ranks;
+pub mod ranks;
 pub mod session;

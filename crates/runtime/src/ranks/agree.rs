@@ -1,114 +1,161 @@
-//! What ranks tell each other when something went wrong on one of them.
+//! How ranks agree on how it went, before they do anything else together.
+//!
+//! ```text
+//!  rank 0   well, 7      ┐
+//!  rank 1   failed: why  ├─▶  all hear that rank 1 failed, and why
+//!  rank 2   failed: why  ┘
+//! ```
 //!
 //! **Invariant.** Where something can fail on one rank alone, all ranks agree on how it went before they do anything
-//! else together. So either all go on, or none does.
+//! else together. So either all go on, or none does; and the lowest rank that failed itself speaks for all, so that
+//! one reason is told, once.
 
 use crate::engine::{Engine, EngineError};
-use crate::execute::{How, RunError};
-use crate::kernels::KernelError;
 
-/// Ends well if it went well on all ranks, with the same number. The lowest rank that failed has its own error, the
-/// others hear of it.
-pub(crate) fn agree(engine: &dyn Engine, own: Result<u64, RunError>) -> Result<(), RunError> {
-    let word = match &own {
-        Ok(number) => [&[FINE][..], &number.to_le_bytes()].concat(),
-        Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
-    };
-    let told = or_end(engine, engine.tell_all(&word), "at an agreement")?;
-    let failed = |word: &Vec<u8>| word.first() != Some(&FINE);
-    if let Some(rank) = told.iter().position(failed) {
-        return Err(match own {
-            Err(error) if rank == engine.place().rank => error,
-            _ => {
-                let message = String::from_utf8_lossy(told[rank].get(1..).unwrap_or_default()).into_owned();
-                RunError::Elsewhere { rank, message }
-            }
-        });
-    }
-    let differs = |word: &&Vec<u8>| **word != told[0];
-    match told.iter().enumerate().find(|(_, word)| differs(word)) {
-        None => Ok(()),
-        Some((rank, _)) => Err(RunError::RanksDiffer { rank }),
-    }
+/// How it went on a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Went<'a> {
+    /// Well.
+    Well {
+        /// What all ranks must have in common: numbers, which all give in the same order.
+        common: &'a [u64],
+        /// What the rank has to say to all.
+        word: &'a [u8],
+    },
+    /// It failed itself: why.
+    Failed(&'a [u8]),
+    /// It has only heard of a failure on another rank, which has yet to speak.
+    Heard,
 }
 
-const FINE: u8 = 0;
+/// What all ranks hear, the same on each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Agreed {
+    /// It went well on all, and they have all in common: the words, by rank.
+    Well(Vec<Vec<u8>>),
+    /// The lowest rank that failed itself, and why.
+    Failed {
+        /// Which rank.
+        rank: usize,
+        /// What it says. Nothing if all that failed have only heard of it.
+        why: Vec<u8>,
+    },
+    /// It went well on all, but they differ.
+    Differs {
+        /// The first of the numbers that is not the same on all ranks.
+        number: usize,
+        /// The lowest rank that has another one than rank 0.
+        rank: usize,
+    },
+}
+
+/// Tells all how it went here, and hears how it went in all. All ranks make this call.
+///
+/// # Errors
+/// If the engine fails.
+pub fn agree(engine: &dyn Engine, own: Went<'_>) -> Result<Agreed, EngineError> {
+    let numbers = match own {
+        Went::Well { common, .. } => common.len(),
+        Went::Failed(_) | Went::Heard => 0,
+    };
+    Ok(heard(&engine.tell_all(&told(own))?, numbers))
+}
+
+const WELL: u8 = 0;
 const FAILED: u8 = 1;
+const HEARD: u8 = 2;
 
-/// What the engine gave; if ranks did not come in time, there is nothing left to do together, so it ends all. The one
-/// way from an engine's error to that of a run, so that nobody goes on after [`EngineError::Late`].
-pub(crate) fn or_end<T>(
-    engine: &dyn Engine,
-    given: Result<T, EngineError>,
-    place: &str,
-) -> Result<T, RunError> {
-    match given {
-        Ok(given) => Ok(given),
-        Err(late @ EngineError::Late(_)) => engine.abort(&format!("{late}, awaited {place}")),
-        Err(error) => Err(RunError::Engine(error.to_string())),
-    }
-}
-
-/// What ranks got together, if all of them have it. Who was refused its part has the reason, the others hear of it.
-pub(crate) fn all_have<T>(
-    engine: &dyn Engine,
-    given: Result<T, EngineError>,
-    place: &str,
-) -> Result<T, RunError> {
-    let own = match &given {
-        Ok(_) | Err(EngineError::Elsewhere) => Ok(0),
-        Err(EngineError::Refused(why)) => Err(RunError::NotShared(why.clone())),
-        Err(EngineError::Late(_)) => or_end(engine, given.as_ref().map(|_| 0).map_err(Clone::clone), place),
-    };
-    agree(engine, own)?;
-    or_end(engine, given, place)
-}
-
-const KERNEL: u8 = 0;
-const REFUSED: u8 = 1;
-const PANIC: u8 = 2;
-
-/// How a device failed, for other ranks.
-pub(super) fn how_to_bytes(how: &How) -> Vec<u8> {
-    let text = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
-    match how {
-        How::Kernel(KernelError::IdOutOfRange { id, rows }) => {
-            [&[KERNEL][..], &id.to_le_bytes(), &rows.to_le_bytes()].concat()
+/// What a rank tells.
+fn told(own: Went<'_>) -> Vec<u8> {
+    match own {
+        Went::Well { common, word } => {
+            let numbers: Vec<u8> = common.iter().flat_map(|number| number.to_le_bytes()).collect();
+            [&[WELL], &numbers[..], word].concat()
         }
-        How::Refused(reason) => text(REFUSED, reason),
-        How::Panic(reason) => text(PANIC, reason),
+        Went::Failed(why) => [&[FAILED], why].concat(),
+        Went::Heard => vec![HEARD],
     }
 }
 
-/// The other way. Bytes that no rank of this version writes are told as they are.
-pub(super) fn how_from_bytes(bytes: &[u8]) -> How {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match bytes.split_first() {
-        Some((&KERNEL, rest)) if rest.len() == 16 => {
-            let (id, rows) = rest.split_at(8);
-            let (id, rows) = (id.try_into().expect("eight bytes"), rows.try_into().expect("eight bytes"));
-            let (id, rows) = (i64::from_le_bytes(id), u64::from_le_bytes(rows));
-            How::Kernel(KernelError::IdOutOfRange { id, rows })
-        }
-        Some((&REFUSED, rest)) => How::Refused(text(rest)),
-        Some((_, rest)) => How::Panic(text(rest)),
-        None => How::Panic("it did not tell why".into()),
+/// What follows from what all ranks told, where it went well with so many numbers. Bytes that no rank of this version
+/// tells are a failure.
+fn heard(told: &[Vec<u8>], numbers: usize) -> Agreed {
+    let kind = |told: &Vec<u8>| told.first().copied().unwrap_or(FAILED);
+    let rest = |rank: usize| told[rank].get(1..).unwrap_or_default();
+    let failed = told.iter().position(|told| !matches!(kind(told), WELL | HEARD));
+    if let Some(rank) = failed.or_else(|| told.iter().position(|told| kind(told) == HEARD)) {
+        return Agreed::Failed { rank, why: rest(rank).to_vec() };
     }
+    let number_of = |rank: usize, number: usize| rest(rank).get(8 * number..8 * (number + 1));
+    for number in 0..numbers {
+        let differs = |&rank: &usize| number_of(rank, number) != number_of(0, number);
+        if let Some(rank) = (0..told.len()).find(differs) {
+            return Agreed::Differs { number, rank };
+        }
+    }
+    let word = |rank: usize| rest(rank).get(8 * numbers..).unwrap_or_default().to_vec();
+    Agreed::Well((0..told.len()).map(word).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What all hear when these ranks tell how it went on them.
+    fn agreed<const N: usize>(all: [Went<'_>; N], numbers: usize) -> Agreed {
+        heard(&all.map(told), numbers)
+    }
+
+    fn well<'a>(common: &'a [u64], word: &'a [u8]) -> Went<'a> {
+        Went::Well { common, word }
+    }
+
     #[test]
-    fn others_hear_how_a_device_failed() {
-        let all = [
-            How::Kernel(KernelError::IdOutOfRange { id: -3, rows: 7 }),
-            How::Refused("no".into()),
-            How::Panic("ouch".into()),
-        ];
-        for how in all {
-            assert_eq!(how_from_bytes(&how_to_bytes(&how)), how);
+    fn where_it_went_well_on_all_their_words_are_heard() {
+        let words = Agreed::Well(vec![b"zero".to_vec(), vec![], vec![FAILED; 20]]);
+        let numbers = [u64::MAX, 3];
+        for common in [&numbers[..], &numbers[..1], &[]] {
+            let all = [well(common, b"zero"), well(common, b""), well(common, &[FAILED; 20])];
+            assert_eq!(agreed(all, common.len()), words);
         }
+    }
+
+    #[test]
+    fn the_lowest_rank_that_failed_itself_speaks() {
+        let (fine, one, other) = (well(&[1], b"fine"), Went::Failed(b"one"), Went::Failed(b"other"));
+        let failed = |rank: usize, why: &[u8]| Agreed::Failed { rank, why: why.to_vec() };
+        for (all, expected) in [
+            ([fine, one, other], failed(1, b"one")),
+            ([other, fine, one], failed(0, b"other")),
+            ([Went::Heard, fine, one], failed(2, b"one")),
+            ([Went::Heard, other, Went::Heard], failed(1, b"other")),
+            // Who failed says why, and not who differs.
+            ([fine, well(&[2], b"fine"), one], failed(2, b"one")),
+            // That nobody failed is a fault of ours; all hear of it still.
+            ([fine, Went::Heard, Went::Heard], failed(1, b"")),
+        ] {
+            assert_eq!(agreed(all, 1), expected, "{all:?}");
+        }
+        let fine = told(well(&[], b""));
+        for strange in [&[][..], &[7], &[FAILED]] {
+            let Agreed::Failed { rank: 1, .. } = heard(&[fine.clone(), strange.to_vec()], 0) else {
+                panic!("{strange:?} is no good news");
+            };
+        }
+    }
+
+    #[test]
+    fn what_differs_first_is_found() {
+        let differs = |number: usize, rank: usize| Agreed::Differs { number, rank };
+        for (all, expected) in [
+            ([[1, 2], [1, 2], [1, 3]], differs(1, 2)),
+            ([[1, 2], [2, 3], [1, 3]], differs(0, 1)),
+            ([[1, 2], [1, 3], [2, 2]], differs(0, 2)),
+            ([[1, 2], [2, 1], [2, 1]], differs(0, 1)),
+        ] {
+            assert_eq!(agreed(all.each_ref().map(|common| well(common, b"")), 2), expected, "{all:?}");
+        }
+        // What is too short has another number.
+        assert_eq!(heard(&[told(well(&[1], b"")), vec![WELL, 1, 0]], 1), differs(0, 1));
     }
 }

@@ -13,6 +13,7 @@
 
 mod agree;
 mod board;
+mod failures;
 mod recorded;
 
 use crate::engine::{Engine, EngineError, Exchange, Late, Waits, ranks_text};
@@ -22,8 +23,9 @@ use crate::kernels::Scratch;
 use crate::meet::{Cores, Met, Tick, lock};
 use crate::threads::urgency::{self, Urgency};
 use crate::threads::{Crew, Round};
-pub(crate) use agree::{agree, all_have, or_end};
+pub use agree::{Agreed, Went, agree};
 use board::{LaneOf, MOST_LANES, Ticks};
+pub(crate) use failures::{all_have, all_well, or_end};
 pub(crate) use recorded::together;
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::mesh::DeviceId;
@@ -135,9 +137,9 @@ impl Ranks {
             return Ok(());
         }
         let (turn, device) = (TurnId::new((first / ranks as u64) as usize), (first % ranks as u64) as usize);
-        let word = own.map_or(Vec::new(), |(_, how)| agree::how_to_bytes(&how));
+        let word = own.map_or(Vec::new(), |(_, how)| failures::how_to_bytes(&how));
         let told = or_end(engine, engine.tell_all(&word), "at the end of a run that failed")?;
-        let how = agree::how_from_bytes(&told[device]);
+        let how = failures::how_from_bytes(&told[device]);
         let value = job.tasks.instrs[job.tasks.turns[turn].instr].value.clone();
         Err(RunError::Device(Failure {
             device: DeviceId::new(device),

@@ -60,7 +60,7 @@ impl Executor {
     /// Ends well if it went well on all ranks, with the same number.
     pub fn agree(&self, own: Result<u64, RunError>) -> Result<(), RunError> {
         match self.engine() {
-            Some(engine) => ranks::agree(engine, own),
+            Some(engine) => ranks::all_well(engine, own),
             None => own.map(|_| ()),
         }
     }

@@ -6,13 +6,14 @@
 //! ```
 //! While it binds and runs, the session agrees.
 //!
-//! **Invariant.** Whatever can fail on one rank alone is followed by an agreement before ranks do anything else
-//! together, and a rank that ended early goes straight to the next agreement that the others make. So all hear of it
-//! there, all end with one status, and the lowest rank that has something to say says it.
+//! They [`agree`] as sessions do; here is what that means for how a command ends. **Invariant.** A rank that ended early
+//! goes straight to the next agreement that the others make. So all hear of it there, all end with one status, and the
+//! lowest rank that has something to say says it.
 
 use crate::exit::Exit;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_runtime::engine::{Engine, EngineError, digest};
+use shardweave_runtime::ranks::{Agreed, Went, agree};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -82,28 +83,15 @@ impl Ranks {
 
     /// Goes on only if all ranks do, and have all this in common.
     pub fn agree_on<T>(&mut self, common: &[Common], own: Result<T, Diagnostics>) -> Result<T, Diagnostics> {
-        let numbers = common.iter().flat_map(|(_, number)| number.to_le_bytes());
-        let told = self.tell_all(own.as_ref().err(), &numbers.collect::<Vec<u8>>())?;
-        let own = own?;
-        for (place, (what, _)) in common.iter().enumerate() {
-            let of = |word: &Vec<u8>| word.get(place * 8..(place + 1) * 8).map(<[u8]>::to_vec);
-            let differs = |word: &Vec<u8>| of(word) != of(&told[0]);
-            if let Some(rank) = told.iter().position(differs) {
-                let message = format!("rank {rank} has another {what} than rank 0");
-                let mistake = Diagnostic::general(Code::RanksDiffer, message);
-                return Err(mistake.help("start all ranks with the same command on the same files").into());
-            }
-        }
-        Ok(own)
+        self.tell_all(common, own.as_ref().map(|_| &[][..]))?;
+        own
     }
 
     /// What rank 0 has to say to all, once all have come so far.
     pub fn first_says(&mut self, own: Result<Vec<u8>, Diagnostics>) -> Result<Vec<u8>, Diagnostics> {
-        let word = own.as_ref().map_or(&[][..], Vec::as_slice);
-        let word = if self.is_first() { word } else { &[] };
-        let mut told = self.tell_all(own.as_ref().err(), word)?;
-        own?;
-        Ok(told.swap_remove(0))
+        let is_first = self.is_first();
+        let word = own.as_ref().map(|word| if is_first { &word[..] } else { &[] });
+        Ok(self.tell_all(&[], word)?.swap_remove(0))
     }
 
     /// What the first rank alone does, however long it takes: the others wait for it, and hear now and then that it is
@@ -137,38 +125,45 @@ impl Ranks {
 
     /// How the command ends on all ranks, and who tells why.
     pub fn ended(&mut self, found: Option<&Diagnostics>) -> Ended {
-        if found.is_some() && self.agreed.is_none() {
+        if let (Some(found), None) = (found, self.agreed) {
             // The error is the rank's own, whatever the others say to it.
-            let _ = self.tell_all(found, &[]);
+            let _ = self.tell_all(&[], Err(found));
         }
         self.agreed.unwrap_or(Ended { exit: found.map_or(Exit::Fine, Exit::of), speaks: self.is_first() })
     }
 
-    /// What all ranks say, if none of them has failed.
-    fn tell_all(&mut self, failed: Option<&Diagnostics>, word: &[u8]) -> Result<Vec<Vec<u8>>, Diagnostics> {
+    /// What all ranks say, if it went well on all and they have all this in common.
+    fn tell_all(
+        &mut self,
+        common: &[Common],
+        own: Result<&[u8], &Diagnostics>,
+    ) -> Result<Vec<Vec<u8>>, Diagnostics> {
         let Some(engine) = &self.engine else {
-            return match failed {
-                Some(found) => Err(found.clone()),
-                None => Ok(vec![word.to_vec()]),
-            };
+            return own.map(|word| vec![word.to_vec()]).map_err(Diagnostics::clone);
         };
-        let status =
-            failed.map_or(Exit::Fine as u8, |found| if hears(found) { HEARS } else { Exit::of(found) as u8 });
-        let mut told = match engine.tell_all(&[&[status], word].concat()) {
-            Ok(told) => told,
-            Err(error) => engine.abort(&error.to_string()),
+        let numbers: Vec<u64> = common.iter().map(|(_, number)| *number).collect();
+        let status = [own.err().map_or(Exit::Fine, Exit::of) as u8];
+        let went = match own {
+            Ok(word) => Went::Well { common: &numbers, word },
+            Err(found) if hears(found) => Went::Heard,
+            Err(_) => Went::Failed(&status),
         };
-        let status = |word: &Vec<u8>| word.first().copied().unwrap_or(HEARS);
-        let speaker = |word: &Vec<u8>| !matches!(status(word), HEARS | FINE);
-        if told.iter().all(|word| status(word) == FINE) {
-            told.iter_mut().for_each(|word| *word = word.split_off(1));
-            return Ok(told);
+        match agree(&**engine, went).unwrap_or_else(|error| engine.abort(&error.to_string())) {
+            Agreed::Well(words) => Ok(words),
+            Agreed::Differs { number, rank } => {
+                let message = format!("rank {rank} has another {} than rank 0", common[number].0);
+                let mistake = Diagnostic::general(Code::RanksDiffer, message);
+                Err(mistake.help("start all ranks with the same command on the same files").into())
+            }
+            Agreed::Failed { rank, why } => {
+                let exit = why.first().map_or(Exit::Running, |&status| Exit::of_status(status));
+                self.agreed = Some(Ended { exit, speaks: rank == engine.place().rank });
+                Err(own.err().cloned().unwrap_or_else(|| {
+                    let message = format!("rank {rank} failed, and says why");
+                    Diagnostic::general(Code::RankFailed, message).into()
+                }))
+            }
         }
-        let rank = told.iter().position(speaker).unwrap_or(0);
-        let exit = Exit::of_status(status(&told[rank]));
-        self.agreed = Some(Ended { exit, speaks: rank == engine.place().rank });
-        let message = format!("rank {rank} failed, and says why");
-        Err(failed.cloned().unwrap_or_else(|| Diagnostic::general(Code::RankFailed, message).into()))
     }
 }
 
@@ -184,11 +179,6 @@ const SLOWEST: Duration = Duration::from_millis(100);
 
 /// and so often while others would wait for it.
 const BEATS: u32 = 8;
-
-const FINE: u8 = Exit::Fine as u8;
-
-/// The status of a rank that only heard of a failure on another one.
-const HEARS: u8 = u8::MAX;
 
 /// Whether this is what another rank has told. A failure of the engine is a rank's own, though others have it too.
 fn hears(found: &Diagnostics) -> bool {
