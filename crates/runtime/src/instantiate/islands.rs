@@ -11,25 +11,26 @@ use crate::engine::Place;
 use shardweave_compiler::id::Id;
 use std::collections::BTreeMap;
 
-/// Takes a phase apart: what devices take by reading each other's memory, and what this rank does in messages.
-pub(super) fn apart(mut phase: Phase, place: &Place, stream: usize) -> (Phase, Option<Messages>) {
-    let mut messages = None;
-    for members in islands(&phase).into_iter().filter(|members| !is_on_one_host(members, place)) {
-        if members.contains(&place.rank) {
-            messages = Some(Island { phase: &phase, members: &members }.messages(place.rank, stream));
-        }
-        members.iter().for_each(|&device| phase[device] = None);
-    }
+/// The islands of a phase that span hosts, each with its members in ascending order; none if all devices read from
+/// devices of their own hosts only.
+pub(super) fn across_hosts(phase: &Phase, place: &Place) -> Vec<Vec<usize>> {
+    let spans =
+        |members: &Vec<usize>| members.iter().any(|&device| place.hosts[device] != place.hosts[members[0]]);
+    islands(phase).into_iter().filter(spans).collect()
+}
+
+/// Takes a phase apart: what devices take by reading each other's memory, and what this rank does in messages, in these
+/// islands.
+pub(super) fn apart(
+    mut phase: Phase,
+    across: &[Vec<usize>],
+    rank: usize,
+    stream: usize,
+) -> (Phase, Option<Messages>) {
+    let own = across.iter().find(|members| members.contains(&rank));
+    let messages = own.map(|members| Island { phase: &phase, members }.messages(rank, stream));
+    across.iter().flatten().for_each(|&device| phase[device] = None);
     (phase, messages)
-}
-
-/// Whether all devices read from devices of their own hosts only.
-pub(super) fn stays_on_hosts(phase: &Phase, place: &Place) -> bool {
-    islands(phase).iter().all(|members| is_on_one_host(members, place))
-}
-
-fn is_on_one_host(members: &[usize], place: &Place) -> bool {
-    members.iter().all(|&device| place.hosts[device] == place.hosts[members[0]])
 }
 
 /// The members of each island, in ascending order.

@@ -35,13 +35,13 @@ pub(super) struct Island<'a> {
     pub members: &'a [usize],
 }
 
-/// What each member takes of each, also of itself; pairs between which nothing goes are not there.
-type Pairs = BTreeMap<(usize, usize), Vec<Chunk>>;
+/// What each member takes of each, also of itself, as the phase has it; pairs between which nothing goes are not there.
+type Pairs<'a> = BTreeMap<(usize, usize), Vec<Chunk<&'a Runs>>>;
 
 /// With whom something is exchanged, and the stretch of the own arena that it is, if it is one.
 type Stretches = Vec<(usize, Option<Range<usize>>)>;
 
-impl Island<'_> {
+impl<'a> Island<'a> {
     /// What one member does.
     pub fn messages(&self, own: usize, stream: usize) -> Messages {
         let mut pairs = self.pairs();
@@ -77,17 +77,17 @@ impl Island<'_> {
     }
 
     /// What a member takes.
-    fn transfers(&self, of: usize) -> impl Iterator<Item = &Transfer> {
+    fn transfers(&self, of: usize) -> impl Iterator<Item = &'a Transfer> + use<'a> {
         let all = self.phase[of].as_ref().map_or(&[][..], |copy| &copy.transfers);
         all.iter().filter(|transfer| transfer.runs.bytes() > 0)
     }
 
-    fn pairs(&self) -> Pairs {
+    fn pairs(&self) -> Pairs<'a> {
         let mut pairs = Pairs::new();
         for &to in self.members {
             for transfer in self.transfers(to) {
                 for part in &transfer.parts {
-                    let chunk = Chunk { source: part.source, runs: transfer.runs.clone() };
+                    let chunk = Chunk { source: part.source, runs: &transfer.runs };
                     pairs.entry((part.from.index(), to)).or_default().push(chunk);
                 }
             }
@@ -95,7 +95,7 @@ impl Island<'_> {
         pairs
     }
 
-    fn form(&self, pairs: &Pairs) -> Form {
+    fn form(&self, pairs: &Pairs<'a>) -> Form {
         let count = self.members.len();
         if count < LEAST_COLLECTIVE {
             return Form::Messages;
@@ -124,13 +124,13 @@ impl Island<'_> {
     }
 
     /// What a member of an island in which each sends the same to all sends to each.
-    fn share<'p>(&self, of: usize, pairs: &'p Pairs) -> Option<&'p Vec<Chunk>> {
+    fn share<'p>(&self, of: usize, pairs: &'p Pairs<'a>) -> Option<&'p Vec<Chunk<&'a Runs>>> {
         self.others(of).next().and_then(|to| pairs.get(&(of, to)))
     }
 
     /// The most that a member sends or receives. Own pieces count wherever one may go along: whether it does, only its
     /// member knows.
-    fn most(&self, form: Form, pairs: &Pairs) -> usize {
+    fn most(&self, form: Form, pairs: &Pairs<'a>) -> usize {
         if form == Form::AllGather {
             let shares = self.members.iter().filter_map(|&member| self.share(member, pairs));
             return shares.map(|chunks| bytes_of(chunks)).sum();
@@ -145,7 +145,7 @@ impl Island<'_> {
     }
 
     /// What a member exchanges with itself: what the form says, else what fills a gap.
-    fn goes_along(&self, own: usize, form: Form, pairs: &Pairs) -> Option<Vec<Chunk>> {
+    fn goes_along(&self, own: usize, form: Form, pairs: &Pairs<'a>) -> Option<Vec<Chunk<&'a Runs>>> {
         if form == Form::AllGather {
             return self.share(own, pairs).cloned();
         }
@@ -159,13 +159,13 @@ impl Island<'_> {
     }
 
     /// What goes from a member.
-    fn goes(&self, own: usize, pairs: &Pairs) -> Stretches {
+    fn goes(&self, own: usize, pairs: &Pairs<'a>) -> Stretches {
         let goes = |to| Some((to, straight(pairs.get(&(own, to))?)));
         self.members.iter().filter_map(|&to| goes(to)).collect()
     }
 
     /// What comes to a member.
-    fn comes(&self, own: usize, pairs: &Pairs) -> Stretches {
+    fn comes(&self, own: usize, pairs: &Pairs<'a>) -> Stretches {
         // The transfer by which something of each is taken, if it is one.
         let mut takes: BTreeMap<usize, Option<&Transfer>> = BTreeMap::new();
         for transfer in self.transfers(own) {
@@ -179,13 +179,13 @@ impl Island<'_> {
             let transfer = takes.get(&from).copied().flatten();
             // What all are sent need not be what the sender itself takes of it.
             let transfer =
-                transfer.filter(|transfer| matches!(&chunks[..], [chunk] if chunk.runs == transfer.runs));
+                transfer.filter(|transfer| matches!(&chunks[..], [chunk] if *chunk.runs == transfer.runs));
             Some((from, transfer.and_then(straight_target)))
         };
         self.members.iter().filter_map(|&from| comes(from)).collect()
     }
 
-    fn sent(&self, own: usize, form: Form, pairs: &Pairs) -> Sent {
+    fn sent(&self, own: usize, form: Form, pairs: &Pairs<'a>) -> Sent {
         let goes = self.goes(own, pairs);
         let stays = !form.sends_in_a_row(own) || is_in_a_row(&goes);
         let (mut packs, mut packed) = (Vec::new(), 0);
@@ -201,7 +201,7 @@ impl Island<'_> {
         Sent { packs: packs.into(), sends: sends.into(), packed }
     }
 
-    fn received(&self, own: usize, form: Form, pairs: &Pairs) -> Received {
+    fn received(&self, own: usize, form: Form, pairs: &Pairs<'a>) -> Received {
         let comes = self.comes(own, pairs);
         let stays = !form.receives_in_a_row(own) || is_in_a_row(&comes);
         let mut mail = 0;
@@ -240,7 +240,7 @@ struct Received {
     copy: Option<Copy>,
 }
 
-fn bytes_of(chunks: &[Chunk]) -> usize {
+fn bytes_of(chunks: &[Chunk<&Runs>]) -> usize {
     chunks.iter().map(|chunk| chunk.runs.bytes()).sum()
 }
 
@@ -259,15 +259,16 @@ fn is_in_a_row<'a>(stretches: impl IntoIterator<Item = &'a (usize, Option<Range<
 }
 
 /// The one stretch of the sender's memory that goes, if it is one.
-fn straight(chunks: &[Chunk]) -> Option<Range<usize>> {
+fn straight(chunks: &[Chunk<&Runs>]) -> Option<Range<usize>> {
     let [Chunk { source, runs }] = chunks else { return None };
     stretch(runs, *source, |run| run.source)
 }
 
 /// Several stretches one behind the other.
-fn pack(chunks: &[Chunk], packs: &mut Vec<Pack>, packed: &mut usize) -> Spot {
+fn pack(chunks: &[Chunk<&Runs>], packs: &mut Vec<Pack>, packed: &mut usize) -> Spot {
     let at = *packed;
-    packs.push(Pack { at, chunks: chunks.into() });
+    let owned = chunks.iter().map(|chunk| Chunk { source: chunk.source, runs: chunk.runs.clone() });
+    packs.push(Pack { at, chunks: owned.collect() });
     *packed += bytes_of(chunks);
     Spot::Mail(at..*packed)
 }

@@ -262,11 +262,11 @@ pub struct Pack {
 
 /// Bytes of a piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Chunk {
+pub struct Chunk<R = Runs> {
     /// Where the piece starts in the arena.
     pub source: usize,
-    /// Which of its bytes.
-    pub runs: Runs,
+    /// Which of its bytes: a [`Runs`], or a reference to one.
+    pub runs: R,
 }
 
 /// Where the bytes of a message lie.

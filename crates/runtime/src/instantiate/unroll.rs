@@ -1,7 +1,7 @@
 //! Walks over the program as it runs and gives each lane its tasks.
 
 use super::buffers::Buffers;
-use super::islands::{apart, stays_on_hosts};
+use super::islands::{across_hosts, apart};
 use super::loans::{Block, Readers, blocks};
 use super::moves::{Phase, phases};
 use super::packing::Packing;
@@ -216,9 +216,15 @@ impl<'a> Unroll<'a> {
         at: &At,
     ) -> Result<(), InstantiateError> {
         let phases = phases(mv, &self.buffers, self.tasks.used.len(), at)?;
-        let lent = self.lent_blocks(mv, &phases, at)?;
+        let across = |phase| self.place.map_or(Vec::new(), |place| across_hosts(phase, place));
+        let across: Vec<Vec<Vec<usize>>> = phases.iter().map(across).collect();
+        let reads = if across.iter().all(Vec::is_empty) { self.lending.reads } else { Reads::FromCopies };
+        let lent = self.lent_blocks(mv, &phases, reads, at)?;
         let (phases, messages): (Vec<Phase>, Vec<Option<Messages>>) = match self.place {
-            Some(place) => phases.into_iter().map(|phase| apart(phase, place, stream.index())).unzip(),
+            Some(Place { rank, .. }) => {
+                let phases = phases.into_iter().zip(&across);
+                phases.map(|(phase, across)| apart(phase, across, *rank, stream.index())).unzip()
+            }
             None => (phases, Vec::new()),
         };
         let mut messages = messages.into_iter();
@@ -262,6 +268,7 @@ impl<'a> Unroll<'a> {
         &self,
         mv: &Move<BufferId>,
         phases: &[Phase],
+        reads: Reads,
         at: &At,
     ) -> Result<Option<Lent>, InstantiateError> {
         if self.program.buffers[mv.target].lender != Some(mv.source) || self.lending.loans == Loans::Never {
@@ -271,8 +278,7 @@ impl<'a> Unroll<'a> {
         if self.lending.loans == Loans::WhereItPays && !self.gains(mv.target, &blocks, at)? {
             return Ok(None);
         }
-        let shares = |place: &Place| phases.iter().all(|phase| stays_on_hosts(phase, place));
-        if self.lending.reads == Reads::InPlace && self.place.is_none_or(shares) {
+        if reads == Reads::InPlace {
             return Ok(Some(Lent::Borrowed(blocks)));
         }
         for (device, blocks) in blocks.iter_mut().enumerate() {
