@@ -1,7 +1,7 @@
 //! A program that is loaded: its tasks, and where its inputs and outputs lie on every device.
 
 use crate::array::{ArrayType, Gather, Holds};
-use crate::engine::{Place, digest};
+use crate::engine::Place;
 use crate::execute::RunError;
 use crate::instantiate::{
     Buffers, Held, InstantiateError, Lending, Streams, Tasks, instantiate, share_bytes,
@@ -24,8 +24,6 @@ pub(crate) struct LoadedProgram {
     pub output_bytes: u64,
     /// The first bytes of the arena, which constants alone use: they can stay for other plans.
     pub kept: usize,
-    /// Other programs have another one, where ranks have to run the same; else 0.
-    pub digest: u64,
 }
 
 /// Where an input goes.
@@ -101,10 +99,6 @@ impl LoadedProgram {
             outputs,
             output_bytes,
             kept: constant_bytes(host),
-            digest: place.map_or(0, |_| {
-                let chosen = format!("{streams:?} {:?}", lending.loans);
-                digest(&[&host.to_string(), &chosen, env!("CARGO_PKG_VERSION")])
-            }),
         })
     }
 

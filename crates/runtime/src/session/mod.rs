@@ -116,7 +116,7 @@ impl Session {
 
     fn given(loaded: Result<LoadedPlan, RunError>, options: SessionOptions) -> Result<Session, RunError> {
         let executor = Executor::new(&options);
-        executor.agree(loaded.as_ref().map(|loaded| loaded.program.digest).map_err(RunError::clone))?;
+        executor.agree(loaded.as_ref().map(|loaded| loaded.common).map_err(RunError::clone))?;
         let loaded = Arc::new(loaded?);
         let mut session = Session::with(Plans::Given(loaded.clone()), options, executor);
         session.take_into_use(loaded)?;
@@ -214,7 +214,7 @@ impl Session {
 
     /// A plan comes into use, if it is there on all ranks.
     fn put_to_use(&mut self, plan: Result<Arc<LoadedPlan>, RunError>) -> Result<(), RunError> {
-        self.executor.agree(plan.as_ref().map(|plan| plan.program.digest).map_err(RunError::clone))?;
+        self.executor.agree(plan.as_ref().map(|plan| plan.common).map_err(RunError::clone))?;
         let plan = plan?;
         match &self.in_use {
             Some(in_use) if Arc::ptr_eq(&in_use.loaded, &plan) => Ok(()),

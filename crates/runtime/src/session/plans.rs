@@ -2,6 +2,7 @@
 
 use super::loaded::{DTypeOf, LoadedProgram};
 use super::{SessionOptions, fits};
+use crate::engine::digest;
 use crate::execute::{Backend, NotReady, RunError, Streams};
 use crate::instantiate::{Lending, Reads};
 use crate::memory;
@@ -36,6 +37,8 @@ pub(super) struct LoadedPlan {
     sizes: Option<Sizes>,
     pub plan: Option<Plan>,
     pub program: LoadedProgram,
+    /// What ranks must have in common is another number for other plans and options; 0 where devices are no ranks.
+    pub common: u64,
 }
 
 impl Plans {
@@ -89,12 +92,14 @@ impl LoadedPlan {
     /// Loads a plan.
     pub fn from_plan(plan: Plan, options: &SessionOptions) -> Result<LoadedPlan, RunError> {
         let program = load(&plan.host, options, &|name| dtype_in(&plan.program, name))?;
-        Ok(LoadedPlan { sizes: Some(plan.sizes.clone()), plan: Some(plan), program })
+        let common = common(&plan.host, options);
+        Ok(LoadedPlan { sizes: Some(plan.sizes.clone()), plan: Some(plan), program, common })
     }
 
     /// Loads a host program, of which there is no plan.
     pub fn from_host(host: &Verified, options: &SessionOptions) -> Result<LoadedPlan, RunError> {
-        Ok(LoadedPlan { sizes: None, plan: None, program: load(host, options, &|_| None)? })
+        let program = load(host, options, &|_| None)?;
+        Ok(LoadedPlan { sizes: None, plan: None, program, common: common(host, options) })
     }
 }
 
@@ -110,6 +115,17 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
             LoadedProgram::new(host, streams(host, options), lending(options), place, dtype_of)
         }
     }
+}
+
+/// A number for all that ranks must have in common to make the same calls and to mean the same by a tick: the program,
+/// what each chose of how it is run and what is recorded, and the version.
+fn common(host: &HostProgram, options: &SessionOptions) -> u64 {
+    if options.engine.is_none() {
+        return 0;
+    }
+    let SessionOptions { loans, record, .. } = options;
+    let chosen = format!("{:?} {loans:?} {record:?}", streams(host, options));
+    digest(&[&host.to_string(), &chosen, env!("CARGO_PKG_VERSION")])
 }
 
 /// Whether streams run beside each other: see [`Session`](super::Session).
