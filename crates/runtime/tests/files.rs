@@ -8,7 +8,7 @@ use shardweave_compiler::dtype::DType;
 use shardweave_compiler::layout::IndexSet;
 use shardweave_runtime::files::{OutputFiles, TensorFile, Weights, open_npy};
 use shardweave_runtime::tensor::{ArraySource, Tensor};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 fn directory() -> TempDir {
@@ -343,86 +343,6 @@ fn a_type_that_no_value_has_is_named_and_stops_only_those_who_need_it() {
     let told = file.tensor("q").expect_err("no u8");
     assert!(told.message.contains("U8") && told.message.contains('q'), "{told}");
     assert_eq!(told.code, Code::FormatDType);
-}
-
-#[test]
-fn what_we_write_as_safetensors_is_read_by_others() {
-    let dir = directory();
-    let flags = Tensor::from_bools(&[3], &[true, false, true]);
-    let numbers = Tensor::from_elements(&[2, 1], &[1.5_f64, -2.0]);
-    let halves = Tensor::from_elements(&[], &[half::bf16::from_f32(3.0)]);
-    let path = dir.path().join("out.safetensors");
-    let mut files = OutputFiles::new();
-    let tensors = [("flags", &flags), ("numbers", &numbers), ("halves", &halves)];
-    files.write_safetensors(&path, &tensors).expect("written");
-    assert!(!path.exists(), "nothing is there before all are renamed");
-    files.commit().expect("renamed");
-    let bytes = std::fs::read(&path).expect("there");
-    let read = safetensors::SafeTensors::deserialize(&bytes).expect("others read it");
-    for (name, tensor) in tensors {
-        let view = read.tensor(name).expect("there");
-        assert_eq!(view.data(), tensor.bytes(), "{name}");
-        assert_eq!(view.shape().len(), tensor.shape().len());
-        assert_eq!(view.data().as_ptr().addr() - bytes.as_ptr().addr(), {
-            let start = view.data().as_ptr().addr() - bytes.as_ptr().addr();
-            start.next_multiple_of(tensor.dtype().size() as usize)
-        });
-    }
-}
-
-#[test]
-fn what_is_not_committed_leaves_nothing() {
-    let dir = directory();
-    let tensor = Tensor::from_elements(&[1], &[1.0_f32]);
-    let old = put(&dir, "old.npy", b"as it was");
-    let mut files = OutputFiles::new();
-    files.write_npy(&old, &tensor).expect("written beside");
-    files.write_npy(&dir.path().join("new.npy"), &tensor).expect("written beside");
-    drop(files);
-    assert_eq!(std::fs::read(&old).expect("there"), b"as it was");
-    assert_eq!(names(dir.path()), ["old.npy"]);
-
-    // The last target turns into a directory meanwhile: the others are again what they were.
-    let mut files = OutputFiles::new();
-    files.write_npy(&old, &tensor).expect("written beside");
-    files.write_npy(&dir.path().join("new.npy"), &tensor).expect("written beside");
-    files.write_npy(&dir.path().join("late.npy"), &tensor).expect("written beside");
-    std::fs::create_dir(dir.path().join("late.npy")).expect("tests can write");
-    put(&dir, "late.npy/inside", b"");
-    assert_eq!(files.commit().expect_err("a directory is in the way").code, Code::FileWrite);
-    assert_eq!(names(dir.path()), ["late.npy", "old.npy"]);
-    assert_eq!(names(&dir.path().join("late.npy")), ["inside"]);
-    assert_eq!(std::fs::read(&old).expect("there"), b"as it was");
-
-    let mut files = OutputFiles::new();
-    files.write_npy(&old, &tensor).expect("written beside");
-    files.commit().expect("renamed");
-    assert!(open_npy(&old).is_ok(), "what was there is replaced");
-    assert_eq!(names(dir.path()), ["late.npy", "old.npy"], "nothing else stays behind");
-}
-
-#[test]
-fn what_cannot_be_written_is_found_out_before() {
-    let dir = directory();
-    for path in
-        [dir.path().to_owned(), dir.path().join("none/y.npy"), PathBuf::from("/dev/null"), PathBuf::new()]
-    {
-        assert_eq!(OutputFiles::probe(&path).expect_err("cannot be").code, Code::FileWrite, "{path:?}");
-    }
-    OutputFiles::probe(&dir.path().join("y.npy")).expect("can be");
-    assert!(names(dir.path()).is_empty());
-    let halves = Tensor::from_elements(&[1], &[half::bf16::ONE]);
-    let told = OutputFiles::new().write_npy(&dir.path().join("y.npy"), &halves).expect_err("no bf16");
-    assert_eq!(told.code, Code::FormatDType);
-    assert!(told.help.is_some_and(|help| help.contains("safetensors")));
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).expect("a directory");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
 }
 
 #[test]

@@ -24,7 +24,7 @@ mod weights;
 
 pub use array::{ByteOrder, DimOrder, FileArray};
 pub use npy::open_npy;
-pub use output::{FileFormat, OutputFiles, Reserved, beside};
+pub use output::{FileFormat, Filling, OutputFiles, Reserved};
 pub use safetensors::TensorFile;
 pub use weights::Weights;
 

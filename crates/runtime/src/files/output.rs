@@ -1,20 +1,22 @@
 //! Writing arrays: beside the target first, renamed when everything has succeeded.
 //!
 //! ```text
-//!  write_npy(y.npy)           .y.npy.4711.partial ──┐
-//!  write_safetensors(o.st)    .o.st.4711.partial  ──┴─ commit ─▶ y.npy, o.st
+//!  reserve_npy(y.npy) ────────▶ .y.npy.4711.partial: header, and room for elements
+//!    fill                        elements ──┐
+//!  write_npy(z.npy): both        elements ──┴─ commit ─▶ y.npy, z.npy
 //! ```
 //!
-//! Dropped without `commit`, nothing is left: a target is never seen half written, and a run that fails
+//! Several processes can fill the room that one of them has made. Dropped without `commit`, nothing is left: a target is never seen half written, and a run that fails
 //! leaves what was there before.
 
 use super::npy;
 use super::safetensors::{self, Entry};
 use crate::tensor::{Tensor, byte_count};
+use serde::{Deserialize, Serialize};
 use shardweave_compiler::diagnostic::{Code, Diagnostic};
 use shardweave_compiler::dtype::DType;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// A file format for outputs.
@@ -65,36 +67,37 @@ impl OutputFiles {
 
     /// Writes an array beside `path`.
     pub fn write_npy(&mut self, path: &Path, tensor: &Tensor) -> Result<(), Diagnostic> {
-        FileFormat::Npy.takes(tensor.dtype(), path)?;
-        let header = npy::header(tensor.dtype(), tensor.shape());
-        let header = header.ok_or_else(|| cannot(path, &io::Error::other("the array has too many dims")))?;
-        self.write(path, &[&header, tensor.bytes()])
+        let room = self.reserve_npy(path, tensor.dtype(), tensor.shape())?;
+        self.fill_last(path, &room, &[tensor.bytes()])
     }
 
     /// Writes arrays by name beside `path`.
     pub fn write_safetensors(&mut self, path: &Path, tensors: &[(&str, &Tensor)]) -> Result<(), Diagnostic> {
-        let order = by_width(tensors.iter().map(|(_, tensor)| tensor.dtype()));
-        let sorted: Vec<_> = order.into_iter().map(|at| tensors[at]).collect();
-        let entries: Vec<Entry> = sorted
-            .iter()
-            .map(|(name, tensor)| Entry {
-                name: (*name).to_owned(),
-                dtype: tensor.dtype(),
-                shape: tensor.shape().to_vec(),
-                bytes: tensor.bytes().len(),
-            })
-            .collect();
-        let header = safetensors::header(&entries).map_err(|why| cannot(path, &io::Error::other(why)))?;
-        let parts = std::iter::once(header.as_slice()).chain(sorted.iter().map(|(_, tensor)| tensor.bytes()));
-        self.write(path, &parts.collect::<Vec<_>>())
+        let array = |(name, tensor): &(_, &Tensor)| (*name, tensor.dtype(), tensor.shape().to_vec());
+        let arrays: Vec<(&str, DType, Vec<u64>)> = tensors.iter().map(array).collect();
+        let room = self.reserve_safetensors(path, &arrays)?;
+        self.fill_last(path, &room, &tensors.iter().map(|(_, tensor)| tensor.bytes()).collect::<Vec<_>>())
     }
 
     /// Writes any bytes beside `path`.
     pub fn write_bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
-        self.write(path, &[bytes])
+        let room = self.reserve(path, &[], &[bytes.len()])?;
+        self.fill_last(path, &room, &[bytes])
     }
 
-    /// Makes room for an array beside `path`, for others to write its elements.
+    /// Fills the room that was made last; if that fails, there is no such file.
+    fn fill_last(&mut self, path: &Path, room: &Reserved, arrays: &[&[u8]]) -> Result<(), Diagnostic> {
+        let filled = room.fill(path, |filling| {
+            arrays.iter().enumerate().try_for_each(|(array, bytes)| filling.put(array, 0, bytes))
+        });
+        if filled.is_err() {
+            self.staged.pop();
+        }
+        filled
+    }
+
+    /// Makes room for an array beside `path`. Its elements are put there with [`Reserved::fill`]; if that fails, nothing
+    /// must be committed.
     pub fn reserve_npy(&mut self, path: &Path, dtype: DType, shape: &[u64]) -> Result<Reserved, Diagnostic> {
         FileFormat::Npy.takes(dtype, path)?;
         let header = npy::header(dtype, shape);
@@ -104,8 +107,8 @@ impl OutputFiles {
         self.reserve(path, &header, &[bytes])
     }
 
-    /// Makes room for arrays by name beside `path`, for others to write their elements. Where each starts is told in
-    /// the order given.
+    /// Makes room for arrays by name beside `path`, as [`reserve_npy`](Self::reserve_npy) does for one. They are counted
+    /// in the order given.
     pub fn reserve_safetensors(
         &mut self,
         path: &Path,
@@ -145,17 +148,6 @@ impl OutputFiles {
         Ok(reserved)
     }
 
-    fn write(&mut self, path: &Path, parts: &[&[u8]]) -> Result<(), Diagnostic> {
-        let write = || {
-            let (staged, mut file) = Staged::create(path)?;
-            parts.iter().try_for_each(|part| file.write_all(part))?;
-            file.sync_all()?;
-            Ok(staged)
-        };
-        self.staged.push(write().map_err(|error| cannot(path, &error))?);
-        Ok(())
-    }
-
     /// Renames all files to their targets. If one cannot be, every target is again what it was before.
     pub fn commit(mut self) -> Result<(), Diagnostic> {
         let mut placed: Vec<Placed> = Vec::new();
@@ -174,21 +166,46 @@ impl OutputFiles {
     }
 }
 
-/// Room for arrays in a file that is being written.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Room for arrays in a file that is being written. Can be told to other processes, which can fill it as well.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reserved {
-    /// What the file's name has beyond that of its target: see [`beside`].
-    pub ending: String,
+    /// What the file's name has beyond that of its target. (The target's own name may be no text.)
+    ending: String,
     /// Where the elements of each array start in it.
-    pub starts: Vec<u64>,
+    starts: Vec<u64>,
 }
 
-/// The file that is written before it gets the name `path`: beside the target, to which `path` may be a symbolic link.
-///
-/// # Errors
-/// If the path leads nowhere.
-pub fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
-    hidden(&target_of(path)?, ending)
+/// A file in which there is room for arrays.
+#[derive(Debug)]
+pub struct Filling<'a> {
+    file: File,
+    starts: &'a [u64],
+}
+
+impl Reserved {
+    /// Writes elements into the file that is to become `path`.
+    pub fn fill(
+        &self,
+        path: &Path,
+        put: impl FnOnce(&mut Filling<'_>) -> io::Result<()>,
+    ) -> Result<(), Diagnostic> {
+        let fill = || {
+            // Beside the target, as where the room was made.
+            let file = OpenOptions::new().write(true).open(hidden(&target_of(path)?, &self.ending)?)?;
+            let mut filling = Filling { file, starts: &self.starts };
+            put(&mut filling)?;
+            filling.file.sync_all()
+        };
+        fill().map_err(|error| cannot(path, &error))
+    }
+}
+
+impl Filling<'_> {
+    /// Puts bytes of an array there, from this one of its bytes on.
+    pub fn put(&mut self, array: usize, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(self.starts[array] + at))?;
+        self.file.write_all(bytes)
+    }
 }
 
 /// Through a symbolic link the file is written that it points to.

@@ -18,11 +18,7 @@ pub(crate) fn whole<'a>(
     program: &LoadedProgram,
     piece: impl Fn(&Drain, DeviceId) -> &'a [u8],
 ) -> Vec<(String, Tensor)> {
-    let one = |drain: &Drain| {
-        let mut whole = Tensor::zeros(drain.ty.dtype(), &drain.ty.sizes());
-        drain.gather.collect(|device| piece(drain, device), whole.bytes_mut());
-        (drain.name.clone(), whole)
-    };
+    let one = |drain: &Drain| (drain.name.clone(), drain.whole(|device| piece(drain, device)));
     program.outputs.iter().map(one).collect()
 }
 
@@ -75,29 +71,38 @@ pub(crate) fn placed(
     program.outputs.iter().map(one).collect()
 }
 
-/// The pieces of an output that one process has.
+/// What one process has of an output.
 pub struct OutputPieces<'a> {
     drain: &'a Drain,
     arenas: &'a Arenas,
-    devices: Vec<DeviceId>,
+    here: Here,
 }
 
-/// The pieces of each output on the devices that are played here.
+/// Whose pieces are in one process.
+enum Here {
+    /// Those of all devices.
+    All,
+    /// Those of some; the others are with other ranks.
+    Of(Vec<DeviceId>),
+}
+
+/// What there is of each output with a rank, or in the process that plays all devices.
 pub(crate) fn pieces<'a>(
     program: &'a LoadedProgram,
     arenas: &'a Arenas,
-    plays: impl Fn(usize) -> bool,
+    rank: Option<usize>,
 ) -> Vec<OutputPieces<'a>> {
-    let one = |drain: &'a Drain| {
-        let here = drain.gather.devices().into_iter().filter(|device| plays(device.index()));
-        OutputPieces { drain, arenas, devices: here.collect() }
+    let of_rank = |drain: &Drain, rank| {
+        let taken = drain.gather.devices().into_iter();
+        Here::Of(taken.filter(|device| device.index() == rank).collect())
     };
-    program.outputs.iter().map(one).collect()
+    let here = |drain: &Drain| rank.map_or(Here::All, |rank| of_rank(drain, rank));
+    program.outputs.iter().map(|drain| OutputPieces { drain, arenas, here: here(drain) }).collect()
 }
 
-impl OutputPieces<'_> {
+impl<'a> OutputPieces<'a> {
     /// The output's name.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &'a str {
         &self.drain.name
     }
 
@@ -111,12 +116,14 @@ impl OutputPieces<'_> {
         self.drain.ty.sizes()
     }
 
-    /// Whether pieces are parts that are yet to be combined: then there is no piece of the whole on any device.
+    /// Whether what ranks have are parts that are yet to be combined: then none of them has anything of the whole. All
+    /// ranks say the same.
     pub fn are_parts(&self) -> bool {
-        self.drain.gather.combines()
+        matches!(self.here, Here::Of(_)) && self.drain.gather.combines()
     }
 
-    /// Every stretch of the output that lies here, with the byte of the whole array (row-major) where it starts.
+    /// Every stretch of the output that is here, with the byte of the whole array (row-major) where it starts. Where all
+    /// pieces are, they are put together first, for stretches can be many and short: then there is one.
     ///
     /// # Errors
     /// What `write` says, at once.
@@ -125,9 +132,14 @@ impl OutputPieces<'_> {
     /// If the pieces [are parts](Self::are_parts).
     pub fn try_for_each<E>(&self, mut write: impl FnMut(u64, &[u8]) -> Result<(), E>) -> Result<(), E> {
         assert!(!self.are_parts(), "parts are combined first");
+        let piece = |device| self.drain.piece(self.arenas, device);
+        let own = match &self.here {
+            Here::All => return write(0, self.drain.whole(piece).bytes()),
+            Here::Of(own) => own,
+        };
         let mut written = Ok(());
-        for &device in &self.devices {
-            let piece = self.drain.piece(self.arenas, device);
+        for &device in own {
+            let piece = piece(device);
             self.drain.gather.stretches(device, |run| {
                 if written.is_ok() {
                     written = write(run.target as u64, &piece[run.source..run.source + run.bytes]);
@@ -143,5 +155,12 @@ impl Drain {
     pub fn piece<'a>(&self, arenas: &'a Arenas, device: DeviceId) -> &'a [u8] {
         let region = self.regions[device.index()].clone().expect("a device of the mesh holds a piece");
         arenas.read(device.index(), region)
+    }
+
+    /// The whole output, out of the pieces of all devices.
+    fn whole<'a>(&self, piece: impl Fn(DeviceId) -> &'a [u8]) -> Tensor {
+        let mut whole = Tensor::zeros(self.ty.dtype(), &self.ty.sizes());
+        self.gather.collect(piece, whole.bytes_mut());
+        whole
     }
 }

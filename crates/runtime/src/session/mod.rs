@@ -339,13 +339,15 @@ impl Session {
         }))
     }
 
-    /// The pieces of the outputs of the last run that this process writes, in the order of the program: of elements
-    /// that several devices hold, the first one's. All processes together have every element once.
+    /// What this process has of each output of the last run, in the order of the program. Where devices are ranks, each
+    /// has the pieces of its own: of elements that several devices hold, the first one's. All processes together have
+    /// every element once.
     ///
     /// # Errors
     /// [`RunError::NotReady`] before a run that succeeds.
     pub fn pieces(&self) -> Result<Vec<OutputPieces<'_>>, RunError> {
-        Ok(collect::pieces(self.with_results()?, &self.arenas, |device| self.executor.plays(device)))
+        let rank = self.executor.engine().map(|engine| engine.place().rank);
+        Ok(collect::pieces(self.with_results()?, &self.arenas, rank))
     }
 
     /// The outputs of the last run in the layouts in which the devices hold them. Where devices are ranks, each rank

@@ -22,8 +22,8 @@ pub type Sources = Table<ValueId, Option<Arc<dyn ArraySource>>>;
 
 /// What a run gave.
 pub struct Ran {
-    /// Whole, in the order of the program. Where ranks play the devices, the first rank has them, if they are wanted
-    /// whole, and the others none.
+    /// Whole, in the order of the program, if they are wanted whole, or if there are no devices that hold pieces of
+    /// them. Where ranks play the devices, the first rank has them, and the others none.
     pub outputs: Vec<(String, Tensor)>,
     /// What has the outputs as the devices hold them, if there are devices.
     pub session: Option<Session>,
@@ -69,7 +69,6 @@ fn on_devices(
     sources: &Sources,
     options: SessionOptions,
 ) -> Result<Ran, Diagnostics> {
-    let is_ranks = options.engine.is_some();
     let fault = |error| faults::of_session(&plan.program, error);
     let mut session = Session::from_plan(plan.clone(), options).map_err(fault)?;
     let (weights, inputs) = bound_once_and_often(plan, sources);
@@ -83,9 +82,9 @@ fn on_devices(
     let first = once().map_err(fault)?;
     let repeated = (0..args.repeat.unwrap_or(0)).map(|_| once()).collect::<Result<Vec<_>, _>>();
     let repeated = median(repeated.map_err(fault)?);
-    // Ranks write their own pieces, unless these are parts, which are combined first.
+    // What has the pieces writes them, unless they are parts, which are combined first.
     let has_parts = || Ok(session.pieces()?.iter().any(OutputPieces::are_parts));
-    let outputs = match !is_ranks || args.check || has_parts().map_err(fault)? {
+    let outputs = match args.check || has_parts().map_err(fault)? {
         true => session.outputs().map_err(fault)?.into_vec(),
         false => Vec::new(),
     };

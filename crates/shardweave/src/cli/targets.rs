@@ -7,13 +7,13 @@ use crate::values::NamedFile;
 use crate::{faults, trace};
 use serde_json::json;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
+use shardweave_compiler::dtype::DType;
 use shardweave_compiler::program::{Program, ValueId};
 use shardweave_compiler::text::closest;
-use shardweave_runtime::files::{FileFormat, OutputFiles, Reserved, beside};
-use shardweave_runtime::session::{OutputPieces, Session};
+use shardweave_runtime::execute::RunError;
+use shardweave_runtime::files::{FileFormat, OutputFiles, Reserved};
+use shardweave_runtime::session::OutputPieces;
 use shardweave_runtime::tensor::Tensor;
-use std::fs::OpenOptions;
-use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The files that a run writes.
@@ -62,17 +62,34 @@ impl Targets {
         own.or(self.safetensors.as_ref()).map(PathBuf::as_path)
     }
 
-    /// Writes all files, or none. In one process outputs are put together first: pieces can have many short stretches,
-    /// each of which would be a write of its own, and the reference has no pieces.
+    /// Writes all files, or none. The first rank makes room in them, each rank puts there what it has, and the first
+    /// gives the files their names; one process alone does all of that.
     pub fn write(&self, program: &Program, ran: &Ran, ranks: &mut Ranks) -> Result<(), Diagnostics> {
-        let mut files = match (ranks.engine(), &ran.session) {
-            (Some(_), Some(session)) => self.write_pieces(program, session, &ran.outputs, ranks)?,
-            _ => self.write_whole(program, &ran.outputs)?,
+        let outputs = Output::all(ran).map_err(|error| faults::of_session(program, error));
+        let outputs = ranks.agree(outputs)?;
+        let targets = self.of_arrays(program, &outputs);
+        let mut files = OutputFiles::new();
+        let reserved = match ranks.is_first() {
+            true => targets.iter().map(|target| target.reserve(&mut files)).collect(),
+            false => Ok(Vec::new()),
         };
-        let recording = &ran.recording;
+        let word = reserved.map(|room| json!(room).to_string().into_bytes());
+        let word = ranks.first_says(word.map_err(Diagnostics::from))?;
+        let room: Vec<Reserved> =
+            serde_json::from_slice(&word).expect("what the first rank tells can be read");
+        let fill = |held: fn(&Held<'_>) -> bool| {
+            targets.iter().zip(&room).try_for_each(|(target, room)| target.fill(room, held))
+        };
+        let filled = fill(|held| matches!(held, Held::Pieces(_)));
+        let filled = filled.map_err(|mistake| match ranks.is_first() {
+            true => mistake,
+            false => mistake.help("all ranks must see the folder of the outputs"),
+        });
+        ranks.agree(filled.map_err(Diagnostics::from))?;
         let finish = || {
+            fill(|held| matches!(held, Held::Whole(_)))?;
             if let Some(path) = &self.trace {
-                files.write_bytes(path, trace::chrome(recording).as_bytes())?;
+                files.write_bytes(path, trace::chrome(&ran.recording).as_bytes())?;
             }
             files.commit()
         };
@@ -80,120 +97,99 @@ impl Targets {
         ranks.agree(finished.map_err(Diagnostics::from))
     }
 
-    fn write_whole(
-        &self,
-        program: &Program,
-        outputs: &[(String, Tensor)],
-    ) -> Result<OutputFiles, Diagnostic> {
-        let mut files = OutputFiles::new();
-        for (value, path) in &self.npy {
-            let name = &program.values()[*value].name;
-            let output = outputs.iter().find(|(output, _)| output == name);
-            let (_, tensor) = output.expect("a run gives all outputs, and only outputs are targets");
-            files.write_npy(path, tensor)?;
-        }
-        if let Some(path) = &self.safetensors {
-            let tensors: Vec<(&str, &Tensor)> =
-                outputs.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
-            files.write_safetensors(path, &tensors)?;
-        }
-        Ok(files)
-    }
-
-    /// The first rank makes room in the files, then each writes its own pieces; of an output whose pieces are parts,
-    /// the first rank writes the whole, which it has. The files are those of the first rank.
-    fn write_pieces(
-        &self,
-        program: &Program,
-        session: &Session,
-        whole: &[(String, Tensor)],
-        ranks: &mut Ranks,
-    ) -> Result<OutputFiles, Diagnostics> {
-        let pieces = session.pieces().map_err(|error| faults::of_session(program, error));
-        let pieces = ranks.agree(pieces)?;
-        let mut files = OutputFiles::new();
-        let room = if ranks.is_first() { self.reserve(program, &pieces, &mut files) } else { Ok(Vec::new()) };
-        let room = room.map(|room| json!(room).to_string().into_bytes()).map_err(Diagnostics::from);
-        let room: Vec<Room> =
-            serde_json::from_slice(&ranks.first_says(room)?).expect("what the first rank tells can be read");
-        let all = || self.written(program, &pieces).into_iter().zip(&room);
-        let (parts, own): (Vec<_>, Vec<_>) = all().partition(|((one, _), _)| one.are_parts());
-        let written = own
-            .into_iter()
-            .try_for_each(|((one, path), room)| write_at(path, room, |write| one.try_for_each(write)));
-        ranks.agree(written.map_err(Diagnostics::from))?;
-        let parts = parts.into_iter().map(|((one, path), room)| (one.name(), path, room));
-        let parts: Vec<(&str, &Path, &Room)> = parts.collect();
-        let combined = ranks.first_alone(|| {
-            parts.into_iter().try_for_each(|(name, path, room)| {
-                let whole = whole.iter().find(|(output, _)| output == name);
-                let (_, whole) = whole.expect("the first rank has all that is combined");
-                write_at(path, room, |write| write(0, whole.bytes()))
-            })
-        });
-        ranks.agree(combined.unwrap_or(Ok(())).map_err(Diagnostics::from))?;
-        Ok(files)
-    }
-
-    /// Each array that is written, with the file it is written to.
-    fn written<'a, 'p>(
-        &'a self,
-        program: &Program,
-        pieces: &'a [OutputPieces<'p>],
-    ) -> Vec<(&'a OutputPieces<'p>, &'a Path)> {
+    /// The files that arrays are written to.
+    fn of_arrays<'a>(&'a self, program: &Program, outputs: &'a [Output<'a>]) -> Vec<Target<'a>> {
         let one_each = self.npy.iter().map(|(value, path)| {
             let name = &program.values()[*value].name;
-            let output = pieces.iter().find(|output| output.name() == name);
-            (output.expect("a run gives all outputs, and only outputs are targets"), path.as_path())
+            let output = outputs.iter().find(|output| output.name == *name);
+            let output = output.expect("a run gives all outputs, and only outputs are targets");
+            Target { path, format: FileFormat::Npy, arrays: vec![output] }
         });
-        let together =
-            self.safetensors.iter().flat_map(|path| pieces.iter().map(move |one| (one, path.as_path())));
+        let together = self.safetensors.iter().map(|path| Target {
+            path,
+            format: FileFormat::Safetensors,
+            arrays: outputs.iter().collect(),
+        });
         one_each.chain(together).collect()
-    }
-
-    /// Room for each array that is written, in that order.
-    fn reserve(
-        &self,
-        program: &Program,
-        pieces: &[OutputPieces<'_>],
-        files: &mut OutputFiles,
-    ) -> Result<Vec<Room>, Diagnostic> {
-        let mut room = Vec::new();
-        for (output, path) in &self.written(program, pieces)[..self.npy.len()] {
-            let Reserved { ending, starts } = files.reserve_npy(path, output.dtype(), &output.shape())?;
-            room.push((ending, starts[0]));
-        }
-        if let Some(path) = &self.safetensors {
-            let arrays: Vec<_> = pieces.iter().map(|one| (one.name(), one.dtype(), one.shape())).collect();
-            let Reserved { ending, starts } = files.reserve_safetensors(path, &arrays)?;
-            room.extend(starts.into_iter().map(|start| (ending.clone(), start)));
-        }
-        Ok(room)
     }
 }
 
-/// What ranks do not know of a file that the first one makes: the ending of the name that it has while it is written,
-/// and where in it the elements of an array start. (The target's own name may be no text, and all have it.)
-type Room = (String, u64);
+/// An output of a run.
+struct Output<'a> {
+    name: &'a str,
+    dtype: DType,
+    shape: Vec<u64>,
+    held: Held<'a>,
+}
 
-/// Writes stretches of an array, each from a byte of it on.
-fn write_at(
-    target: &Path,
-    (ending, start): &Room,
-    stretches: impl FnOnce(&mut dyn FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()>,
-) -> Result<(), Diagnostic> {
-    let write = || {
-        let mut file = OpenOptions::new().write(true).open(beside(target, ending)?)?;
-        stretches(&mut |at, bytes| {
-            file.seek(SeekFrom::Start(start + at))?;
-            file.write_all(bytes)
-        })?;
-        file.sync_all()
-    };
-    write().map_err(|error| {
-        let message = format!("file `{}` cannot be written: {error}", target.display());
-        Diagnostic::general(Code::FileWrite, message).help("all ranks must see the folder of the outputs")
-    })
+/// What this process has of an output.
+enum Held<'a> {
+    /// What the devices have that it plays.
+    Pieces(OutputPieces<'a>),
+    /// All of it: devices held parts that were combined, or there are no devices.
+    Whole(&'a Tensor),
+    /// Nothing: the first rank has all of it.
+    Nothing,
+}
+
+impl<'a> Output<'a> {
+    /// All outputs, in the order of the program.
+    fn all(ran: &'a Ran) -> Result<Vec<Output<'a>>, RunError> {
+        let Some(session) = &ran.session else {
+            let one = |(name, whole): &'a (String, Tensor)| Output {
+                name,
+                dtype: whole.dtype(),
+                shape: whole.shape().to_vec(),
+                held: Held::Whole(whole),
+            };
+            return Ok(ran.outputs.iter().map(one).collect());
+        };
+        let one = |pieces: OutputPieces<'a>| {
+            let (name, dtype, shape) = (pieces.name(), pieces.dtype(), pieces.shape());
+            let whole = ran.outputs.iter().find(|(output, _)| output == name).map(|(_, whole)| whole);
+            let held = match pieces.are_parts() {
+                true => whole.map_or(Held::Nothing, Held::Whole),
+                false => Held::Pieces(pieces),
+            };
+            Output { name, dtype, shape, held }
+        };
+        Ok(session.pieces()?.into_iter().map(one).collect())
+    }
+}
+
+/// A file that arrays are written to.
+struct Target<'a> {
+    path: &'a Path,
+    format: FileFormat,
+    arrays: Vec<&'a Output<'a>>,
+}
+
+impl Target<'_> {
+    /// Makes room for the arrays.
+    fn reserve(&self, files: &mut OutputFiles) -> Result<Reserved, Diagnostic> {
+        match (self.format, &self.arrays[..]) {
+            (FileFormat::Npy, [output]) => files.reserve_npy(self.path, output.dtype, &output.shape),
+            (_, outputs) => {
+                let arrays = outputs.iter().map(|output| (output.name, output.dtype, output.shape.clone()));
+                files.reserve_safetensors(self.path, &arrays.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// Writes what there is in this process of some of the arrays.
+    fn fill(&self, room: &Reserved, is_meant: fn(&Held<'_>) -> bool) -> Result<(), Diagnostic> {
+        if !self.arrays.iter().any(|output| is_meant(&output.held)) {
+            return Ok(());
+        }
+        room.fill(self.path, |file| {
+            let mut meant = self.arrays.iter().enumerate().filter(|(_, output)| is_meant(&output.held));
+            meant.try_for_each(|(array, output)| match &output.held {
+                Held::Pieces(pieces) => pieces.try_for_each(|at, bytes| file.put(array, at, bytes)),
+                Held::Whole(whole) => file.put(array, 0, whole.bytes()),
+                Held::Nothing => Ok(()),
+            })
+        })
+    }
 }
 
 /// The output that goes to a `.npy` file.

@@ -1,0 +1,108 @@
+//! Memory that some rank cannot have.
+
+use crate::engines::{Call, Countdown, Watched};
+use crate::{Case, HOSTS, assert_gives, placed_on_three};
+use shardweave_compiler::dtype::DType;
+use shardweave_runtime::engine::Engine;
+use shardweave_runtime::execute::RunError;
+use shardweave_runtime::random::RandomArray;
+use shardweave_runtime::session::{Inputs, Session, SessionOptions};
+use shardweave_testkit::ranks::on_ranks;
+
+/// More bytes than any system gives.
+const NEVER_THERE: usize = isize::MAX as usize;
+
+/// Who cannot have its memory says why, the others hear of it, and all can begin again: ticks, constants, the rest.
+#[test]
+fn memory_that_one_rank_cannot_have_is_told_by_that_rank() {
+    let case = Case::mlp();
+    for (hosts, call) in HOSTS.into_iter().flat_map(|hosts| (1..=3).map(move |call| (hosts, call))) {
+        on_ranks(&hosts, |engine| {
+            let rank = engine.place().rank;
+            let when = Countdown::new(call);
+            let engine = Watched::new(engine, move |call| {
+                if let Call::Share(bytes) = call {
+                    *bytes = if when.is_now() && rank == 1 { NEVER_THERE } else { *bytes };
+                }
+                Ok(())
+            });
+            let options = SessionOptions { engine: Some(engine.clone()), ..SessionOptions::default() };
+            match Session::from_plan(case.plan.clone(), options).err() {
+                Some(RunError::NotShared(_)) if rank == 1 => {}
+                Some(RunError::Elsewhere { rank: 1, message }) if rank != 1 => {
+                    assert!(message.contains("cannot be had"), "{message}");
+                }
+                other => panic!("rank {rank}, call {call}: {other:?}"),
+            }
+            case.assert_runs(&mut case.session(engine, SessionOptions::default()), rank);
+        });
+    }
+}
+
+/// Why a plan's memory is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lacks {
+    /// All ranks know that there is less.
+    All,
+    /// One rank knows.
+    One,
+    /// The engine of one rank cannot share so much.
+    Shared,
+}
+
+/// Bytes that are there: enough for the small plans, and not for the large one.
+const THERE: usize = 1 << 20;
+
+/// A plan that does not fit leaves a session that runs those that do, whatever was in use before.
+#[test]
+fn after_a_plan_that_is_too_large_smaller_ones_run() {
+    let (program, placement) = placed_on_three(
+        "input x: f32[s, e=6]\ninput w: f32[h=9, e]\ny = linear(x, w)\noutput y",
+        "x: s/tp\nw: h/tp\ny: h/tp",
+    );
+    let weights = Inputs::new().with("w", RandomArray::new(1, "w", DType::F32, &[9, 6]));
+    let inputs = |rows: u64| Inputs::new().with("x", RandomArray::new(1, "x", DType::F32, &[rows, 6]));
+    let expected = |rows| {
+        let mut session = Session::new(program.clone(), Some(placement.clone()), SessionOptions::default());
+        session.bind_constants(&weights).expect("an input");
+        session.run(&inputs(rows)).expect("threads run it").into_vec()
+    };
+    let small = [12, 30].map(|rows| (inputs(rows), expected(rows)));
+    let large = inputs(1 << 20);
+    let all = [Lacks::All, Lacks::One, Lacks::Shared];
+    for (hosts, lacks) in HOSTS.into_iter().flat_map(|hosts| all.map(|lacks| (hosts, lacks))) {
+        on_ranks(&hosts, |engine| {
+            let rank = engine.place().rank;
+            let engine = Watched::new(engine, move |call| {
+                if let Call::Share(bytes) = call {
+                    let refused = lacks == Lacks::Shared && rank == 1 && *bytes > THERE;
+                    *bytes = if refused { NEVER_THERE } else { *bytes };
+                }
+                Ok(())
+            });
+            let memory = match lacks {
+                Lacks::All => Some(THERE as u64),
+                Lacks::One => (rank == 1).then_some(THERE as u64),
+                Lacks::Shared => None,
+            };
+            let options = SessionOptions { engine: Some(engine), memory, ..SessionOptions::default() };
+            let mut session = Session::new(program.clone(), Some(placement.clone()), options);
+            session.bind_constants(&weights).expect("an input");
+            // First with nothing in use, then in place of what is.
+            for round in 0..2 {
+                let speaks = if lacks == Lacks::All { 0 } else { 1 };
+                match (session.run(&large).err(), lacks) {
+                    (Some(RunError::OutOfMemory { .. }), Lacks::All | Lacks::One) if rank == speaks => {}
+                    (Some(RunError::NotShared(_)), Lacks::Shared) if rank == speaks => {}
+                    (Some(RunError::Elsewhere { rank: found, .. }), _) if rank != speaks => {
+                        assert_eq!(found, speaks);
+                    }
+                    (other, _) => panic!("rank {rank}, {lacks:?}, round {round}: {other:?}"),
+                }
+                for (inputs, expected) in &small {
+                    assert_gives(&mut session, rank, inputs, expected);
+                }
+            }
+        });
+    }
+}
