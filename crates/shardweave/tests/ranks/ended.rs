@@ -23,9 +23,17 @@ placement parts for p on m {
 /// Runs on so many ranks, each of which must end with this status.
 #[track_caller]
 fn all_end(bench: &Bench, ranks: usize, words: &str, status: i32) -> launch::Ended {
+    all_end_after(bench, ranks, "", words, status)
+}
+
+/// The same where the shell of each rank does something first; `$rank` is its number.
+#[track_caller]
+fn all_end_after(bench: &Bench, ranks: usize, first: &str, words: &str, status: i32) -> launch::Ended {
     // A launcher ends the others when one ends badly, so each shell hides how its rank ended.
-    let script =
-        format!("{} \"$@\"; echo $? > status.${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}", program().display());
+    let script = format!(
+        "rank=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\n{first}\n{} \"$@\"; echo $? > status.$rank",
+        program().display()
+    );
     let mut command = launch::command(Path::new("sh"), ranks);
     command.args(["-c", &script, "shardweave"]).args(words.split_whitespace());
     command.current_dir(bench.path(""));
@@ -101,4 +109,29 @@ fn fewer_ranks_than_devices_are_told_with_both_numbers() {
         let one = if ranks == 1 { "1 rank" } else { "3 ranks" };
         tells_once(&told, "E0808", &["4 devices", one]);
     }
+}
+
+/// There is enough on the machine, so it is found out where ranks ask for it.
+#[test]
+fn memory_that_one_rank_cannot_have_is_told_by_it() {
+    let bench = Bench::with(
+        "mesh line { tp = 2 }
+program p {
+  input x: f32[s]
+  y = square(x)
+  output y
+}
+placement q for p on line {
+  x: s/tp
+  y: s/tp
+}
+",
+    );
+    // 800 MB for the pieces of x and y, and no more than that for the whole process, in KiB.
+    let (words, limit) = ("run p.weave --size s=200000000 --random 1 --on mpi --transport messages", 780_000);
+    let told = all_end_after(&bench, 2, &format!("[ $rank = 0 ] || ulimit -v {limit}"), words, 1);
+    tells_once(&told, "E0703", &["cannot share the memory", "800000000 bytes", "take smaller sizes"]);
+    // The limit alone lets it run.
+    let words = words.replace("200000000", "2000");
+    all_end_after(&bench, 2, &format!("ulimit -v {limit}"), &words, 0);
 }

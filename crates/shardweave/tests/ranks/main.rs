@@ -4,6 +4,7 @@
 mod alike;
 mod differing;
 mod ended;
+mod example;
 mod killed;
 #[path = "../support/mod.rs"]
 mod support;
