@@ -201,6 +201,21 @@ fn what_is_not_built_in_is_status_2() {
 }
 
 #[test]
+fn a_timeout_is_a_number_above_0_and_for_ranks() {
+    let bench = Bench::with(TWO);
+    let run = |timeout: &str| {
+        bench.run(&format!("run p.weave --program q --size s=4 --random 1 --timeout={timeout}")).exits(2)
+    };
+    for wrong in ["0", "-1", "inf", "NaN"] {
+        run(wrong).tells(&["--timeout", "must be above 0"]);
+    }
+    run("soon").tells(&["--timeout", "`soon` is not a number"]);
+    for right in ["30", "0.5"] {
+        run(right).tells(&["`--timeout` is for ranks"]);
+    }
+}
+
+#[test]
 fn a_file_that_is_not_there_or_no_text_is_status_1() {
     let bench = Bench::new();
     bench.put("bad.weave", b"program \xff {");

@@ -22,7 +22,8 @@ pub fn of_session(program: &Program, error: RunError) -> Diagnostics {
             return Diagnostic::general(Code::Threads, message).help(help).into();
         }
         RunError::NotShared(_) => {
-            let help = "see to `/dev/shm` (containers: `--shm-size`, `--ipc`), or take `--transport messages`, which needs none";
+            let help = "with shared memory, see to `/dev/shm` (containers: `--shm-size`, `--ipc`) or take `--transport messages`, \
+                        which needs none; else take smaller sizes, or cut values that are replicated";
             return Diagnostic::general(Code::OutOfMemory, message).help(help).into();
         }
         RunError::TooFewRanks { devices, .. } => {

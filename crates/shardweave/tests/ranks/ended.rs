@@ -107,7 +107,7 @@ fn fewer_ranks_than_devices_are_told_with_both_numbers() {
         let words = "run p.weave --placement overlapped --size b=2 s=12 e=6 h=10 --random 1 --on mpi";
         let told = all_end(&bench, ranks, words, 1);
         let one = if ranks == 1 { "1 rank" } else { "3 ranks" };
-        tells_once(&told, "E0808", &["4 devices", one]);
+        tells_once(&told, "E0808", &["4 in all", one]);
     }
 }
 
