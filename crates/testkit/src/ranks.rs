@@ -6,6 +6,7 @@
 use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form, Place, SharedBytes};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// One of the ranks.
 pub struct Rank {
@@ -38,6 +39,9 @@ enum Given {
     /// None if it could not be had.
     Memory(Option<SharedBytes>),
 }
+
+/// No rank of a test is without news of the others for so long, unless it would wait for ever.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Plays `rank` in a thread for each of the hosts: ranks with the same number share memory. Gives what each returns.
 ///
@@ -93,7 +97,10 @@ impl Hall {
             if let Some(found) = find(&mut tables) {
                 return found;
             }
-            tables = self.changed.wait(tables).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(tables, LIMIT);
+            let (there, over) = waited.unwrap_or_else(PoisonError::into_inner);
+            assert!(!over.timed_out(), "a rank waits for what never comes");
+            tables = there;
         }
     }
 }
