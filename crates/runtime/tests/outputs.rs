@@ -77,7 +77,7 @@ fn what_is_not_committed_leaves_nothing() {
 fn room_that_others_fill_makes_the_same_files() {
     let dir = directory();
     let (halves, numbers) = (
-        Tensor::from_elements(&[3], &[1, 2, 3].map(|bits| half::bf16::from_bits(bits))),
+        Tensor::from_elements(&[3], &[1, 2, 3].map(half::bf16::from_bits)),
         Tensor::from_elements(&[2, 1], &[1.5_f64, -2.0]),
     );
     let arrays = [("halves", &halves), ("numbers", &numbers)];

@@ -11,6 +11,7 @@ use shardweave::{
 };
 use std::sync::Arc;
 
+/// What every rank does.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A program that has begun MPI itself gives its communicator: `Mpi::from_fortran(handle)`.
     let mpi = Arc::new(Mpi::init()?);

@@ -34,9 +34,11 @@ fn results_are_there_also_where_what_was_recorded_is_lost() {
     });
 }
 
-/// Every stretch that a process has of each output: where it starts, and its bytes. None of an output whose pieces are
-/// parts.
-fn stretches(session: &Session) -> Vec<Option<Vec<(u64, Vec<u8>)>>> {
+/// Stretches of an output, each with the byte where it starts.
+type Stretches = Vec<(u64, Vec<u8>)>;
+
+/// What a process has of each output; none of one whose pieces are parts.
+fn stretches(session: &Session) -> Vec<Option<Stretches>> {
     let pieces = session.pieces().expect("it has run");
     let of = |output: &OutputPieces<'_>| {
         if output.are_parts() {
