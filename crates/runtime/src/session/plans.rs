@@ -110,8 +110,10 @@ fn load(host: &Verified, options: &SessionOptions, dtype_of: DTypeOf<'_>) -> Res
             Err(RunError::TooFewRanks { devices: host.devices, ranks: place.ranks() })
         }
         _ => {
-            // Before the plan is taken apart, which for arrays that no machine can hold may take long.
-            fits::check(host.arena, 1, 0, options.memory.or_else(memory::available))?;
+            // Before the plan is taken apart, which for arrays that this machine cannot hold may take long. Whether it fits
+            // is found out where it gets arenas, which first lets go of those that are there.
+            let most = memory::available().into_iter().chain(options.memory).max();
+            fits::check(host.arena, 1, 0, most)?;
             LoadedProgram::new(host, streams(host, options), lending(options), place, dtype_of)
         }
     }
