@@ -1,8 +1,7 @@
 //! What overlapping brings where what is sent takes about as long as the products.
 //!
-//! The MLP with one rank a host, in turns that alternate: what it sends alone (with a hidden dim of 2 there is next to
-//! nothing to compute), its products alone (both ranks on one host, so what is sent is copied), one after the other, and
-//! overlapped in steps. With so many steps at least one step of the one stays beside none of the other, so the bound is
+//! The MLP with one rank a host, in turns that alternate: what it sends alone (two gathers of as many bytes), its products
+//! alone (both ranks on one host, so what is sent is copied), one after the other, and overlapped in steps. With so many steps at least one step of the one stays beside none of the other, so the bound is
 //! (1 + 1/steps) times the longer of both.
 
 use super::{FOLDER, Found, LINK, Runs, with};
@@ -26,6 +25,24 @@ pub struct Progress {
     program: PathBuf,
     library: PathBuf,
 }
+
+/// What the MLP sends: it gathers x, and scatters the sums of y2, which go the other way and are as many bytes.
+const SENT: &str = "mesh line { tp = 2 }
+program sent {
+  input x: f32[b, s, e]
+  input y: f32[b, s, e]
+  x1 = relu(x)
+  y1 = relu(y)
+  output x1
+  output y1
+}
+placement gathered for sent on line {
+  x: s/tp
+  y: s/tp
+  x1: replicated
+  y1: replicated
+}
+";
 
 /// Builds it.
 pub fn build(mpi: &Found) -> Result<Progress, Failed> {
@@ -58,26 +75,33 @@ pub fn measure(runs: &Runs<'_>, progress: &Progress) -> Result<(), Failed> {
         eprintln!("examples/mlp.weave: {error}");
         Failed
     })?;
-    for steps in STEPS {
-        let cut = text.replace("stream(4)", &format!("stream({steps})"));
-        fs::write(file(steps), cut).map_err(|error| {
-            eprintln!("{}: {error}", file(steps));
+    let write = |name: &str, text: &str| {
+        let path = format!("{FOLDER}/{name}.weave");
+        let written = fs::write(&path, text);
+        written.map(|()| path.clone()).map_err(|error| {
+            eprintln!("{path}: {error}");
             Failed
-        })?;
-    }
-    let (at_once, in_steps) = ("sequence_parallel", "overlapped_fine");
-    let sent = || milliseconds(runs, [1, 1], STEPS[0], at_once, 2);
-    let products = |hidden| milliseconds(runs, [2, 0], STEPS[0], at_once, hidden);
-    let ratio = median(&mut [sent()?, sent()?, sent()?]) / products(HIDDEN)?;
+        })
+    };
+    let in_steps = |steps: u64| {
+        write(&format!("mlp_in_{steps}"), &text.replace("stream(4)", &format!("stream({steps})")))
+    };
+    let [four, eight, sixteen] = STEPS.map(in_steps);
+    let in_steps = [four?, eight?, sixteen?];
+    let gathered = write("sent", SENT)?;
+    let sent = || milliseconds(runs, [1, 1], &gathered, "gathered", None);
+    let at_once =
+        |ranks, hidden| milliseconds(runs, ranks, "examples/mlp.weave", "sequence_parallel", Some(hidden));
+    let ratio = median(&mut [sent()?, sent()?, sent()?]) / at_once([2, 0], HIDDEN)?;
     let hidden = ((HIDDEN as f64 * ratio / 64.0).round() as u64).max(1) * 64;
 
     let mut turns: [Vec<f64>; 3 + STEPS.len()] = Default::default();
     for _ in 0..TURNS {
         turns[0].push(sent()?);
-        turns[1].push(products(hidden)?);
-        turns[2].push(milliseconds(runs, [1, 1], STEPS[0], at_once, hidden)?);
-        for (times, steps) in turns[3..].iter_mut().zip(STEPS) {
-            times.push(milliseconds(runs, [1, 1], steps, in_steps, hidden)?);
+        turns[1].push(at_once([2, 0], hidden)?);
+        turns[2].push(at_once([1, 1], hidden)?);
+        for (times, file) in turns[3..].iter_mut().zip(&in_steps) {
+            times.push(milliseconds(runs, [1, 1], file, "overlapped_fine", Some(hidden))?);
         }
     }
     let [sent, products, one_after_the_other, overlapped @ ..] = turns.map(|mut times| median(&mut times));
@@ -97,21 +121,17 @@ pub fn measure(runs: &Runs<'_>, progress: &Progress) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Where the MLP in so many steps is.
-fn file(steps: u64) -> String {
-    format!("{FOLDER}/mlp_in_{steps}.weave")
-}
-
-/// The median of some runs of the MLP on ranks that are spread so.
+/// The median of some runs of a file on ranks that are spread so.
 fn milliseconds(
     runs: &Runs<'_>,
     ranks: [usize; 2],
-    steps: u64,
+    file: &str,
     placement: &str,
-    hidden: u64,
+    hidden: Option<u64>,
 ) -> Result<f64, Failed> {
-    let (file, hidden) = (file(steps), format!("h={hidden}"));
-    let words = ["run", &file, "--placement", placement, "--mesh", "line.tp=2", "--size", &hidden];
+    let hidden = hidden.map(|hidden| format!("h={hidden}"));
+    let words = ["run", file, "--placement", placement, "--mesh", "line.tp=2", "--size"];
+    let words: Vec<&str> = words.into_iter().chain(hidden.as_deref()).collect();
     let often = ["--random", "1", "--repeat", "9", "--json", "--on", "mpi", "--timeout", "30"];
     let words = [&words[..], &SIZES, &LINK, &often].concat();
     let told = told(runs.ranks(ranks, &runs.built("shardweave"), &words))?;
