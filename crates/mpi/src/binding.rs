@@ -292,6 +292,11 @@ impl Library {
         roll.map_or(Ok(None), |(comm, roll)| roll.late(&InNotes { library: self, comm: *comm }, waits))
     }
 
+    /// This process among all ranks.
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
+    }
+
     /// How long calls wait for other ranks.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout

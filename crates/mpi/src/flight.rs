@@ -282,10 +282,11 @@ impl<'a> Flight<'a> {
 
     /// For whom this rank waits.
     fn waits(&self) -> Waits {
-        let place = "in an exchange".to_string();
+        let place = "at an exchange".to_string();
         let under_way = self.under_way().unwrap_or_default();
         if !self.members.is_empty() && !under_way.is_empty() {
-            return Waits { ranks: self.members.to_vec(), place };
+            let others = self.members.iter().copied().filter(|&member| member != self.library.rank());
+            return Waits { ranks: others.collect(), place };
         }
         let ranks: BTreeSet<usize> = under_way.into_iter().map(|at| self.peers[at]).collect();
         Waits { ranks: ranks.into_iter().collect(), place }

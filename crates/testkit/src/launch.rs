@@ -132,7 +132,13 @@ impl Running {
         self.launcher.try_wait().expect("a child can be waited for").is_none()
     }
 
-    /// Waits until all ranks have ended; those that are there after so long are killed.
+    /// Waits for so long from now until all ranks have ended; those that are there then are killed.
+    pub fn end_within(self, time: Duration) -> Ended {
+        let limit = self.start.elapsed() + time;
+        self.end(limit)
+    }
+
+    /// Waits until all ranks have ended; those that are there so long after the start are killed.
     pub fn end(mut self, limit: Duration) -> Ended {
         let status = loop {
             if let Some(status) = self.launcher.try_wait().expect("a child can be waited for") {

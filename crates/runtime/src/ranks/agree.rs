@@ -39,6 +39,8 @@ pub enum Agreed {
         rank: usize,
         /// What it says. Nothing if all that failed have only heard of it.
         why: Vec<u8>,
+        /// Whether every rank failed itself.
+        by_all: bool,
     },
     /// It went well on all, but they differ.
     Differs {
@@ -82,9 +84,10 @@ fn told(own: Went<'_>) -> Vec<u8> {
 fn heard(told: &[Vec<u8>], numbers: usize) -> Agreed {
     let kind = |told: &Vec<u8>| told.first().copied().unwrap_or(FAILED);
     let rest = |rank: usize| told[rank].get(1..).unwrap_or_default();
-    let failed = told.iter().position(|told| !matches!(kind(told), WELL | HEARD));
+    let has_failed = |told: &Vec<u8>| !matches!(kind(told), WELL | HEARD);
+    let failed = told.iter().position(has_failed);
     if let Some(rank) = failed.or_else(|| told.iter().position(|told| kind(told) == HEARD)) {
-        return Agreed::Failed { rank, why: rest(rank).to_vec() };
+        return Agreed::Failed { rank, why: rest(rank).to_vec(), by_all: told.iter().all(has_failed) };
     }
     let number_of = |rank: usize, number: usize| rest(rank).get(8 * number..8 * (number + 1));
     for number in 0..numbers {
@@ -123,7 +126,9 @@ mod tests {
     #[test]
     fn the_lowest_rank_that_failed_itself_speaks() {
         let (fine, one, other) = (well(&[1], b"fine"), Went::Failed(b"one"), Went::Failed(b"other"));
-        let failed = |rank: usize, why: &[u8]| Agreed::Failed { rank, why: why.to_vec() };
+        let failed = |rank: usize, why: &[u8]| Agreed::Failed { rank, why: why.to_vec(), by_all: false };
+        let all_failed = Agreed::Failed { rank: 0, why: b"one".to_vec(), by_all: true };
+        assert_eq!(agreed([one, other, one], 1), all_failed);
         for (all, expected) in [
             ([fine, one, other], failed(1, b"one")),
             ([other, fine, one], failed(0, b"other")),

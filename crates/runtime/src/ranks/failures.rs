@@ -38,7 +38,7 @@ fn all(engine: &dyn Engine, went: Went<'_>, own: Option<RunError>) -> Result<(),
     match or_end(engine, agree(engine, went), "at an agreement")? {
         Agreed::Well(_) => Ok(()),
         Agreed::Differs { rank, .. } => Err(RunError::RanksDiffer { rank }),
-        Agreed::Failed { rank, why } => Err(match own {
+        Agreed::Failed { rank, why, .. } => Err(match own {
             Some(error) if rank == engine.place().rank => error,
             _ => RunError::Elsewhere { rank, message: String::from_utf8_lossy(&why).into_owned() },
         }),

@@ -250,7 +250,7 @@ impl Rendezvous for Board<'_> {
     fn exchange(&self, exchange: Exchange<'_, '_>) {
         match self.players.engine.exchange(exchange) {
             Ok(()) => {}
-            Err(EngineError::Late(late)) => self.late(&late, "in an exchange of messages"),
+            Err(EngineError::Late(late)) => self.late(&late, "at an exchange of messages"),
             Err(error) => self.end_all(&error.to_string()),
         }
     }

@@ -71,10 +71,10 @@ fn on_all_ranks(words: &[OsString], ranks: &mut Ranks) -> Exit {
         }
         Err(found) => found,
     };
-    let (Ended { exit, speaks }, format) = (ranks.ended(Some(&found)), Format::of_words(words));
+    let (Ended { exit, speaks, only_on }, format) = (ranks.ended(Some(&found)), Format::of_words(words));
     match &read {
-        Err(errors) if speaks => render::unparsed(errors, format),
-        Ok(_) if speaks => Source::none().tell(&found, format, exit),
+        Err(errors) if speaks => render::unparsed(errors, only_on, format),
+        Ok(_) if speaks => Source::none().tell(&on_rank(only_on, found), format, exit),
         _ => {}
     }
     exit
@@ -103,11 +103,21 @@ fn run(command: &FileCommand, ranks: &mut Ranks) -> Exit {
 }
 
 fn told(source: &Source, format: Format, ended: Result<(), Diagnostics>, ranks: &mut Ranks) -> Exit {
-    let Ended { exit, speaks } = ranks.ended(ended.as_ref().err());
+    let Ended { exit, speaks, only_on } = ranks.ended(ended.as_ref().err());
     if let (Err(found), true) = (ended, speaks) {
-        source.tell(&found, format, exit);
+        source.tell(&on_rank(only_on, found), format, exit);
     }
     exit
+}
+
+/// With the rank that it went wrong on, if that is one of several.
+fn on_rank(rank: Option<usize>, found: Diagnostics) -> Diagnostics {
+    let Some(rank) = rank else { return found };
+    let mut told = Diagnostics::new();
+    for mistake in found.errors() {
+        told.push(Diagnostic { message: format!("on rank {rank}: {}", mistake.message), ..mistake.clone() });
+    }
+    told
 }
 
 /// Runs a command on what was read, if that has no mistake.

@@ -16,14 +16,15 @@ use shardweave_runtime::engine::{Engine, EngineError, digest};
 use shardweave_runtime::ranks::{Agreed, Went, agree};
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 /// This process among the ranks that run the command; one alone where no engine was asked for.
 pub struct Ranks {
     engine: Option<Arc<dyn Engine>>,
     /// All words after the program's name.
-    words: u64,
+    words: Vec<String>,
     /// How often a rank that works alone says that it does.
     heartbeat: Duration,
     agreed: Option<Ended>,
@@ -35,6 +36,8 @@ pub struct Ended {
     pub exit: Exit,
     /// Whether this rank tells what went wrong.
     pub speaks: bool,
+    /// The rank that it went wrong on, if not on all.
+    pub only_on: Option<usize>,
 }
 
 /// What ranks must have in common, with a number for what one of them has.
@@ -58,7 +61,7 @@ impl Ranks {
             anstream::ColorChoice::Never.write_global();
         }
         let heartbeat = timeout.map_or(SLOWEST, |timeout| SLOWEST.min(timeout / BEATS));
-        Ok(Ranks { engine, words: digest_of(words), heartbeat, agreed: None })
+        Ok(Ranks { engine, words: after_the_name(words), heartbeat, agreed: None })
     }
 
     /// What joins the ranks.
@@ -73,7 +76,7 @@ impl Ranks {
 
     /// The command line, which says which calls ranks make together.
     pub fn command_line(&self) -> Common {
-        ("command line", self.words)
+        (COMMAND_LINE, digest(&self.words))
     }
 
     /// Goes on only if all ranks do.
@@ -96,31 +99,36 @@ impl Ranks {
 
     /// What the first rank alone does, however long it takes: the others wait for it, and hear now and then that it is
     /// still at work, so that it is not taken for one that hangs.
-    pub fn first_alone<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Option<T> {
-        let Some(engine) = &self.engine else { return Some(work()) };
+    pub fn first_alone<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        self.each_alone(|| self.is_first().then(work))
+    }
+
+    /// The same of what each rank does alone.
+    pub fn each_alone<T>(&self, work: impl FnOnce() -> T) -> T {
+        // Without a timeout nobody is taken for one that hangs.
+        let Some(engine) = self.engine.as_ref().filter(|engine| engine.timeout().is_some()) else {
+            return work();
+        };
         let tell = |own: Work| match engine.least(own as u64) {
             Ok(0) => Work::Goes,
             Ok(_) => Work::Done,
-            Err(error) => engine.abort(&format!("{error}, awaited while the first rank works alone")),
+            Err(error) => engine.abort(&format!("{error}, awaited while ranks work alone")),
         };
-        if !self.is_first() {
-            while tell(Work::Done) == Work::Goes {}
-            return None;
-        }
-        std::thread::scope(|scope| {
-            let (done, hear) = std::sync::mpsc::channel();
-            let working = scope.spawn(move || {
-                let result = work();
-                // Nobody hears it only if this process ends.
-                let _ = done.send(());
-                result
-            });
-            while hear.recv_timeout(self.heartbeat) == Err(RecvTimeoutError::Timeout) {
-                tell(Work::Goes);
-            }
-            tell(Work::Done);
-            Some(working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
+        let result = thread::scope(|scope| {
+            let (at_work, hear) = mpsc::channel::<()>();
+            let beats = move || {
+                while hear.recv_timeout(self.heartbeat) == Err(RecvTimeoutError::Timeout) {
+                    tell(Work::Goes);
+                }
+            };
+            // Where there is no thread for it, nobody hears of the work till it is done.
+            let _beats = thread::Builder::new().spawn_scoped(scope, beats);
+            let result = work();
+            drop(at_work);
+            result
+        });
+        while tell(Work::Done) == Work::Goes {}
+        result
     }
 
     /// How the command ends on all ranks, and who tells why.
@@ -129,7 +137,16 @@ impl Ranks {
             // The error is the rank's own, whatever the others say to it.
             let _ = self.tell_all(&[], Err(found));
         }
-        self.agreed.unwrap_or(Ended { exit: found.map_or(Exit::Fine, Exit::of), speaks: self.is_first() })
+        let exit = found.map_or(Exit::Fine, Exit::of);
+        self.agreed.unwrap_or(Ended { exit, speaks: self.is_first(), only_on: None })
+    }
+
+    /// In what the words of a rank differ from those of rank 0. All ranks make this call.
+    fn other_words(&self, engine: &dyn Engine, rank: usize) -> String {
+        let told = engine.tell_all(self.words.join("\n").as_bytes());
+        let told = told.unwrap_or_else(|error| engine.abort(&error.to_string()));
+        let [other, first] = [rank, 0].map(|rank| String::from_utf8_lossy(&told[rank]).into_owned());
+        first_difference(&other.lines().collect::<Vec<_>>(), &first.lines().collect::<Vec<_>>())
     }
 
     /// What all ranks say, if it went well on all and they have all this in common.
@@ -151,13 +168,17 @@ impl Ranks {
         match agree(&**engine, went).unwrap_or_else(|error| engine.abort(&error.to_string())) {
             Agreed::Well(words) => Ok(words),
             Agreed::Differs { number, rank } => {
-                let message = format!("rank {rank} has another {} than rank 0", common[number].0);
+                let what = common[number].0;
+                let more =
+                    if what == COMMAND_LINE { self.other_words(&**engine, rank) } else { String::new() };
+                let message = format!("rank {rank} has another {what} than rank 0{more}");
                 let mistake = Diagnostic::general(Code::RanksDiffer, message);
                 Err(mistake.help("start all ranks with the same command on the same files").into())
             }
-            Agreed::Failed { rank, why } => {
+            Agreed::Failed { rank, why, by_all } => {
                 let exit = why.first().map_or(Exit::Running, |&status| Exit::of_status(status));
-                self.agreed = Some(Ended { exit, speaks: rank == engine.place().rank });
+                let only_on = (!by_all).then_some(rank);
+                self.agreed = Some(Ended { exit, speaks: rank == engine.place().rank, only_on });
                 Err(own.err().cloned().unwrap_or_else(|| {
                     let message = format!("rank {rank} failed, and says why");
                     Diagnostic::general(Code::RankFailed, message).into()
@@ -167,7 +188,10 @@ impl Ranks {
     }
 }
 
-/// Whether the first rank still works alone.
+/// What [`Ranks::command_line`] is called.
+const COMMAND_LINE: &str = "command line";
+
+/// Whether some rank still works alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Goes = 0,
@@ -193,11 +217,22 @@ pub fn launched() -> Option<u32> {
     names.into_iter().find_map(of).filter(|&(rank, ranks)| rank == 0 && ranks > 1).map(|(_, ranks)| ranks)
 }
 
-/// A number for all words after the program's name.
-fn digest_of(words: &[OsString]) -> u64 {
-    // Also words that are no text differ as they are written here.
-    let words: Vec<String> = words.iter().skip(1).map(|word| format!("{word:?}")).collect();
-    digest(&words.iter().map(String::as_str).collect::<Vec<_>>())
+/// All words after the program's name. Also words that are no text differ as they are written here.
+fn after_the_name(words: &[OsString]) -> Vec<String> {
+    words.iter().skip(1).map(|word| word.to_string_lossy().escape_debug().to_string()).collect()
+}
+
+/// The first of a rank's words that rank 0 does not have there, each with the flag before it.
+fn first_difference(words: &[&str], first: &[&str]) -> String {
+    let at = (0..words.len().max(first.len())).find(|&at| words.get(at) != first.get(at)).unwrap_or(0);
+    let word = |of: &[&str]| {
+        let Some(word) = of.get(at) else { return "nothing".to_string() };
+        match at.checked_sub(1).map(|before| of[before]).filter(|flag| flag.starts_with("--")) {
+            Some(flag) if !word.starts_with("--") => format!("`{flag} {word}`"),
+            _ => format!("`{word}`"),
+        }
+    };
+    format!(": {} instead of {}", word(words), word(first))
 }
 
 /// The value of a flag, in words that are not parsed: the last one counts.
@@ -258,7 +293,7 @@ mod tests {
         assert_eq!(ranks.agree(Ok(1)), Ok(1));
         let found: Diagnostics = Diagnostic::general(Code::FileRead, "no").into();
         assert_eq!(ranks.agree(Err::<(), _>(found.clone())), Err(found.clone()));
-        assert_eq!(ranks.ended(Some(&found)), Ended { exit: Exit::Input, speaks: true });
+        assert_eq!(ranks.ended(Some(&found)), Ended { exit: Exit::Input, speaks: true, only_on: None });
     }
 
     /// What each of so many ranks gives.
@@ -286,7 +321,8 @@ mod tests {
                 let found = ranks.agree(own[rank].clone()).unwrap_err();
                 ranks.ended(Some(&found))
             });
-            let expected = [0, 1, 2].map(|rank| Ended { exit, speaks: rank == speaks });
+            let only_on = own.iter().any(|own| **own == Ok(()) || **own == heard).then_some(speaks);
+            let expected = [0, 1, 2].map(|rank| Ended { exit, speaks: rank == speaks, only_on });
             assert_eq!(ended, expected, "{own:?}");
         }
     }
@@ -294,28 +330,38 @@ mod tests {
     #[test]
     fn what_differs_first_is_named() {
         let words = |flag: &str| [OsString::from("shardweave"), OsString::from(flag)];
-        let (one, other) = (digest_of(&words("--check")), digest_of(&words("--plan")));
-        assert_ne!(one, other);
-        for (commons, told) in [
-            ([[1, one], [1, other]], "command line"),
-            ([[1, one], [2, other]], "program"),
-            ([[2, one], [1, one]], "program"),
+        for (programs, flags, told) in [
+            ([1, 1], ["--check", "--plan"], "command line than rank 0: `--plan` instead of `--check`"),
+            ([1, 2], ["--check", "--plan"], "program than rank 0"),
+            ([2, 1], ["--check", "--check"], "program than rank 0"),
         ] {
             let ended = on_ranks(2, |rank, ranks| {
-                let [program, line] = commons[rank];
-                let found =
-                    ranks.agree_on(&[("program", program), ("command line", line)], Ok(())).unwrap_err();
+                ranks.words = after_the_name(&words(flags[rank]));
+                let common = [("program", programs[rank]), ranks.command_line()];
+                let found = ranks.agree_on(&common, Ok(())).unwrap_err();
                 (found.errors()[0].message.clone(), ranks.ended(Some(&found)))
             });
             for (rank, (message, ended)) in ended.iter().enumerate() {
-                assert_eq!(*message, format!("rank 1 has another {told} than rank 0"));
-                assert_eq!(*ended, Ended { exit: Exit::Input, speaks: rank == 0 });
+                assert_eq!(*message, format!("rank 1 has another {told}"));
+                assert_eq!(*ended, Ended { exit: Exit::Input, speaks: rank == 0, only_on: None });
             }
+        }
+        for (words, first, told) in [
+            (
+                &["run", "--random", "2"][..],
+                &["run", "--random", "1"][..],
+                ": `--random 2` instead of `--random 1`",
+            ),
+            (&["run"], &["run", "--check"], ": nothing instead of `--check`"),
+            (&["run", "--check", "--plan"], &["run", "--check"], ": `--plan` instead of nothing"),
+            (&["check", "f"], &["run", "f"], ": `check` instead of `run`"),
+        ] {
+            assert_eq!(first_difference(words, first), told);
         }
     }
 
     #[test]
-    fn while_the_first_rank_works_alone_the_others_hear_of_it() {
+    fn while_the_first_rank_works_alone_the_others_wait() {
         let heard = on_ranks(3, |_, ranks| {
             let done = ranks.first_alone(|| std::thread::sleep(Duration::from_millis(30)));
             (done, ranks.agree(Ok(())))

