@@ -326,8 +326,8 @@ impl Session {
         recorded
     }
 
-    /// The outputs of the last run as whole arrays, in the order of the program. Where devices are ranks, rank 0
-    /// has them, and the others none.
+    /// The outputs of the last run as whole arrays, in the order of the program. Where devices are ranks, all of
+    /// them make this call; rank 0 has the outputs then, and the others none.
     ///
     /// # Errors
     /// [`RunError::NotReady`] before a run that succeeds.
