@@ -83,7 +83,7 @@ impl Targets {
         let filled = ranks.each_alone(|| fill(|held| matches!(held, Held::Pieces(_))));
         let filled = filled.map_err(|mistake| match ranks.is_first() {
             true => mistake,
-            false => mistake.help("all ranks must see the folder of the outputs"),
+            false => mistake.help("outputs go to a folder that all ranks see, and that has room for them"),
         });
         ranks.agree(filled.map_err(Diagnostics::from))?;
         let finish = || {

@@ -138,7 +138,7 @@ impl FromStr for ProductSizes {
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        Ok(_) => Err("must be above 0".into()),
+        Ok(_) => Err("must be above 0, and finite".into()),
         Err(_) => Err(format!("`{text}` is not a number")),
     }
 }
