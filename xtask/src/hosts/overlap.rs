@@ -1,7 +1,7 @@
 //! What overlapping brings where what is sent takes about as long as the products.
 //!
 //! The MLP with one rank a host, in turns that alternate: what it sends alone (two gathers of as many bytes), its products
-//! alone (both ranks on one host, so what is sent is copied), one after the other, and overlapped in steps. With so many steps at least one step of the one stays beside none of the other, so the bound is
+//! alone (two threads of one process, so what is sent is copied), one after the other, and overlapped in steps. With so many steps at least one step of the one stays beside none of the other, so the bound is
 //! (1 + 1/steps) times the longer of both.
 
 use super::{FOLDER, Found, LINK, Runs, with};
@@ -89,19 +89,18 @@ pub fn measure(runs: &Runs<'_>, progress: &Progress) -> Result<(), Failed> {
     let [four, eight, sixteen] = STEPS.map(in_steps);
     let in_steps = [four?, eight?, sixteen?];
     let gathered = write("sent", SENT)?;
-    let sent = || milliseconds(runs, [1, 1], &gathered, "gathered", None);
-    let at_once =
-        |ranks, hidden| milliseconds(runs, ranks, "examples/mlp.weave", "sequence_parallel", Some(hidden));
-    let ratio = median(&mut [sent()?, sent()?, sent()?]) / at_once([2, 0], HIDDEN)?;
+    let sent = || milliseconds(runs, &gathered, "gathered", None);
+    let at_once = |hidden| milliseconds(runs, "examples/mlp.weave", "sequence_parallel", Some(hidden));
+    let ratio = median(&mut [sent()?, sent()?, sent()?]) / products(runs, HIDDEN)?;
     let hidden = ((HIDDEN as f64 * ratio / 64.0).round() as u64).max(1) * 64;
 
     let mut turns: [Vec<f64>; 3 + STEPS.len()] = Default::default();
     for _ in 0..TURNS {
         turns[0].push(sent()?);
-        turns[1].push(at_once([2, 0], hidden)?);
-        turns[2].push(at_once([1, 1], hidden)?);
+        turns[1].push(products(runs, hidden)?);
+        turns[2].push(at_once(hidden)?);
         for (times, file) in turns[3..].iter_mut().zip(&in_steps) {
-            times.push(milliseconds(runs, [1, 1], file, "overlapped_fine", Some(hidden))?);
+            times.push(milliseconds(runs, file, "overlapped_fine", Some(hidden))?);
         }
     }
     let [sent, products, one_after_the_other, overlapped @ ..] = turns.map(|mut times| median(&mut times));
@@ -121,20 +120,28 @@ pub fn measure(runs: &Runs<'_>, progress: &Progress) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The median of some runs of a file on ranks that are spread so.
-fn milliseconds(
-    runs: &Runs<'_>,
-    ranks: [usize; 2],
-    file: &str,
-    placement: &str,
-    hidden: Option<u64>,
-) -> Result<f64, Failed> {
+/// The median of some runs of a file, with one rank on each host.
+fn milliseconds(runs: &Runs<'_>, file: &str, placement: &str, hidden: Option<u64>) -> Result<f64, Failed> {
     let hidden = hidden.map(|hidden| format!("h={hidden}"));
     let words = ["run", file, "--placement", placement, "--mesh", "line.tp=2", "--size"];
     let words: Vec<&str> = words.into_iter().chain(hidden.as_deref()).collect();
     let often = ["--random", "1", "--repeat", "9", "--json", "--on", "mpi", "--timeout", "30"];
     let words = [&words[..], &SIZES, &LINK, &often].concat();
-    let told = told(runs.ranks(ranks, &runs.built("shardweave"), &words))?;
+    time_of_a_run(runs.ranks([1, 1], &runs.built("shardweave"), &words))
+}
+
+/// The median of some runs of the MLP on two threads.
+fn products(runs: &Runs<'_>, hidden: u64) -> Result<f64, Failed> {
+    let hidden = format!("h={hidden}");
+    let words = ["run", "examples/mlp.weave", "--placement", "sequence_parallel", "--mesh", "line.tp=2"];
+    let often = ["--random", "1", "--repeat", "9", "--json"];
+    let words = [&words[..], &["--size", &hidden], &SIZES, &often].concat();
+    time_of_a_run(with(Command::new(runs.built("shardweave")), &words))
+}
+
+/// Milliseconds of a run, as a command tells them.
+fn time_of_a_run(command: Command) -> Result<f64, Failed> {
+    let told = told(command)?;
     let time = told.rsplit_once("\"run\":").and_then(|(_, rest)| rest.split(['}', ',']).next());
     time.and_then(|time| time.parse().ok()).ok_or_else(|| {
         eprintln!("no time of a run in {told}");
