@@ -152,8 +152,7 @@ fn time_of_a_run(command: Command) -> Result<f64, Failed> {
 }
 
 /// What a command prints.
-fn told(command: Command) -> Result<String, Failed> {
-    let mut command = with(command, &[]);
+fn told(mut command: Command) -> Result<String, Failed> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| {
         eprintln!("{command:?}: {error}");
         Failed

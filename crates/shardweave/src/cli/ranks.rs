@@ -105,10 +105,7 @@ impl Ranks {
 
     /// The same of what each rank does alone.
     pub fn each_alone<T>(&self, work: impl FnOnce() -> T) -> T {
-        // Without a timeout nobody is taken for one that hangs.
-        let Some(engine) = self.engine.as_ref().filter(|engine| engine.timeout().is_some()) else {
-            return work();
-        };
+        let Some(engine) = &self.engine else { return work() };
         let tell = |own: Work| match engine.least(own as u64) {
             Ok(0) => Work::Goes,
             Ok(_) => Work::Done,
@@ -219,7 +216,11 @@ pub fn launched() -> Option<u32> {
 
 /// All words after the program's name. Also words that are no text differ as they are written here.
 fn after_the_name(words: &[OsString]) -> Vec<String> {
-    words.iter().skip(1).map(|word| word.to_string_lossy().escape_debug().to_string()).collect()
+    let text = |word: &OsString| {
+        let quoted = format!("{word:?}");
+        quoted.strip_prefix('"').and_then(|word| word.strip_suffix('"')).unwrap_or(&quoted).to_string()
+    };
+    words.iter().skip(1).map(text).collect()
 }
 
 /// The first of a rank's words that rank 0 does not have there, each with the flag before it.
@@ -361,11 +362,22 @@ mod tests {
     }
 
     #[test]
-    fn while_the_first_rank_works_alone_the_others_wait() {
+    fn while_a_rank_works_alone_the_others_hear_of_it() {
         let heard = on_ranks(3, |_, ranks| {
             let done = ranks.first_alone(|| std::thread::sleep(Duration::from_millis(30)));
             (done, ranks.agree(Ok(())))
         });
         assert_eq!(heard, [(Some(()), Ok(())), (None, Ok(())), (None, Ok(()))]);
+        let slow = |rank: usize| std::thread::sleep(Duration::from_millis(10 * rank as u64));
+        let heard = on_ranks(3, |rank, ranks| (ranks.each_alone(|| slow(rank)), ranks.agree(Ok(rank))));
+        assert_eq!(heard, [0, 1, 2].map(|rank| ((), Ok(rank))));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn words_that_are_no_text_differ() {
+        use std::os::unix::ffi::OsStringExt;
+        let word = |byte| after_the_name(&["shardweave".into(), OsString::from_vec(vec![byte])]);
+        assert_ne!(word(0xf0), word(0xf1));
     }
 }
