@@ -7,10 +7,9 @@
 #[path = "direct/mod.rs"]
 mod functions;
 
-use functions::Direct;
+use functions::{Direct, start_ranks};
 use shardweave_mpi::Mpi;
 use shardweave_runtime::engine::{Engine, Exchange, Form};
-use shardweave_testkit::launch;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -28,12 +27,8 @@ fn main() -> ExitCode {
     let ranks = std::env::var("RANKS").ok().map_or(2, |ranks| ranks.parse().expect("RANKS is a number"));
     // Run as a test it shows that it runs.
     let turns = if args.iter().any(|arg| arg == "--bench") { "15" } else { "1" };
-    let own = std::env::current_exe().expect("this program has a path");
     let library = library.to_str().expect("a path of letters");
-    let ended = launch::run(&own, ranks, &["rank", library, turns], Duration::from_secs(300));
-    print!("{}", ended.output);
-    eprint!("{}", ended.errors);
-    if ended.status == Some(0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    start_ranks(ranks, &["rank", library, turns], Duration::from_secs(300))
 }
 
 /// One rank's part.

@@ -10,11 +10,10 @@ mod functions;
 #[path = "../../runtime/benches/subjects/mod.rs"]
 mod subjects;
 
-use functions::Direct;
+use functions::{Direct, start_ranks};
 use shardweave_mpi::{Mpi, MpiOptions, Transport};
 use shardweave_runtime::engine::Engine;
 use shardweave_runtime::session::{Session, SessionOptions};
-use shardweave_testkit::launch;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,13 +29,9 @@ fn main() -> ExitCode {
     }
     let library = Direct::compiled();
     let library = library.to_str().expect("a path of letters");
-    let own = std::env::current_exe().expect("this program has a path");
     let bench = args.iter().any(|arg| arg == "--bench").then_some("--bench");
     let words: Vec<&str> = ["rank", library].into_iter().chain(bench).collect();
-    let ended = launch::run(&own, 2, &words, Duration::from_secs(600));
-    print!("{}", ended.output);
-    eprint!("{}", ended.errors);
-    if ended.status == Some(0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    start_ranks(2, &words, Duration::from_secs(600))
 }
 
 /// What one rank does.

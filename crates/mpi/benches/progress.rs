@@ -11,11 +11,10 @@ mod functions;
 #[path = "../../runtime/benches/subjects/mod.rs"]
 mod subjects;
 
-use functions::Direct;
+use functions::{Direct, start_ranks};
 use shardweave_mpi::Mpi;
 use shardweave_runtime::engine::{Engine, Exchange, Form};
 use shardweave_runtime::session::{Session, SessionOptions};
-use shardweave_testkit::launch;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use subjects::Subject;
@@ -51,11 +50,7 @@ fn main() -> ExitCode {
     }
     // Run as a test it shows that it runs.
     let turns = if args.iter().any(|arg| arg == "--bench") { "15" } else { "1" };
-    let own = std::env::current_exe().expect("this program has a path");
-    let ended = launch::run(&own, 2, &["rank", library, turns], Duration::from_secs(300));
-    print!("{}", ended.output);
-    eprint!("{}", ended.errors);
-    if ended.status == Some(0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    start_ranks(2, &["rank", library, turns], Duration::from_secs(300))
 }
 
 /// One rank's part.

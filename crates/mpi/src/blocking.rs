@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "a process is ended by a C function")]
 
+use shardweave_runtime::ranks::launched;
 use std::ffi::c_int;
 use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -28,7 +29,9 @@ pub(crate) fn bounded<T>(timeout: Option<Duration>, what: &str, call: impl FnOnc
         scope.spawn(move || {
             if hear.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
                 let seconds = timeout.as_secs_f64();
-                say(&format!("{}: waited {seconds} s for all ranks to {what}", launched_as()));
+                // MPI itself may not have told which rank this is.
+                let rank = launched().map_or("a rank".into(), |(rank, _)| format!("rank {rank}"));
+                say(&format!("{rank}: waited {seconds} s for all ranks to {what}"));
                 end_process();
             }
         });
@@ -36,13 +39,6 @@ pub(crate) fn bounded<T>(timeout: Option<Duration>, what: &str, call: impl FnOnc
         drop(at_work);
         result
     })
-}
-
-/// The rank of this process as its launcher says it: MPI itself may not have told it yet.
-fn launched_as() -> String {
-    const NAMES: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
-    let rank = NAMES.into_iter().find_map(|name| std::env::var(name).ok());
-    rank.map_or("a rank".into(), |rank| format!("rank {rank}"))
 }
 
 /// Says something about this process, in one write, so that it does not mix with what other ranks say. If nobody reads

@@ -4,6 +4,7 @@
 //! words for the same: more ranks than cores, none of them bound to a core, by whatever user.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use shardweave_runtime::ranks::LAUNCHED;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -86,9 +87,6 @@ pub struct Running {
 
 /// A word of this in the environment of a process says that it belongs to a run.
 const MARK: &str = "SHARDWEAVE_LAUNCHED";
-
-/// Where launchers tell a process which rank it is: Open MPI, MPICH.
-const RANK: [&str; 2] = ["OMPI_COMM_WORLD_RANK=", "PMI_RANK="];
 
 impl Running {
     /// Starts what [`command`] made.
@@ -190,7 +188,11 @@ fn ranks_with(mark: &str) -> BTreeMap<usize, Pid> {
         if !words.clone().any(|word| word == mark) {
             return None;
         }
-        let rank = words.find_map(|word| RANK.iter().find_map(|name| word.strip_prefix(name)))?;
+        let number = |word: &'_ str| {
+            let (name, number) = word.split_once('=')?;
+            LAUNCHED.iter().any(|[rank, _]| *rank == name).then(|| number.to_string())
+        };
+        let rank = words.find_map(number)?;
         Some((rank.parse().ok()?, Pid::from_raw(pid)?))
     };
     processes.filter_map(|process| rank(process.ok()?)).collect()

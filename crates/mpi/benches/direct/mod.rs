@@ -2,8 +2,19 @@
 
 use libloading::{Library, Symbol};
 use shardweave_mpi::Mpi;
+use shardweave_testkit::launch;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// Starts this program again as so many ranks with these words, and tells what they print.
+pub fn start_ranks(ranks: usize, words: &[&str], limit: Duration) -> ExitCode {
+    let own = std::env::current_exe().expect("this program has a path");
+    let ended = launch::run(&own, ranks, words, limit);
+    print!("{}", ended.output);
+    eprint!("{}", ended.errors);
+    if ended.status == Some(0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
 
 /// The functions, loaded, with a communicator of the ranks of an engine.
 pub struct Direct {

@@ -3,6 +3,7 @@
 use crate::exchanges::{Drawn, FORMS};
 use shardweave_mpi::{Mpi, MpiOptions};
 use shardweave_runtime::engine::{Engine, EngineError, Exchange, Form};
+use shardweave_runtime::ranks::launched;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -60,8 +61,7 @@ pub fn a_rank_is_late(mpi: &Mpi, what: &str) {
 
 /// The last rank does not begin, while the others wait for it to do so.
 pub fn a_rank_does_not_begin(options: MpiOptions) {
-    let launched_as = |name| std::env::var(name).ok().and_then(|rank| rank.parse::<usize>().ok());
-    let rank = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"].into_iter().find_map(launched_as);
+    let rank = launched().map(|(rank, _)| rank);
     if rank.expect("the launcher says which rank this is") == 1 {
         sleep(FAR_TOO_LONG);
         panic!("this rank should have been ended");

@@ -14,6 +14,7 @@
 mod agree;
 mod board;
 mod failures;
+mod launched;
 mod recorded;
 
 use crate::engine::{Engine, EngineError, Exchange, Late, Waits, ranks_text};
@@ -26,6 +27,7 @@ use crate::threads::{Crew, Round};
 pub use agree::{Agreed, Went, agree};
 use board::{LaneOf, MOST_LANES, Ticks};
 pub(crate) use failures::{all_have, all_well, or_end};
+pub use launched::{LAUNCHED, launched};
 pub(crate) use recorded::together;
 use shardweave_compiler::id::{Id, Table};
 use shardweave_compiler::mesh::DeviceId;

@@ -30,6 +30,7 @@ use render::Source;
 use shardweave_compiler::diagnostic::{Code, Diagnostic, Diagnostics};
 use shardweave_compiler::file::{MOST_FILE_BYTES, WeaveFile, parse_bytes};
 use shardweave_runtime::engine::digest;
+use shardweave_runtime::ranks::launched;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -168,7 +169,7 @@ fn of_the_choice(command: &FileCommand, file: &WeaveFile, found: Diagnostics) ->
 /// Warns who lets `mpirun` start ranks, but not join them.
 fn also_not_joined(command: &FileCommand, mut found: Diagnostics) -> Diagnostics {
     let FileCommand::Run(args) = command else { return found };
-    if let (Some(processes), true) = (ranks::launched(), args.on != Player::Mpi) {
+    if let (Some((0, processes @ 2..)), true) = (launched(), args.on != Player::Mpi) {
         let message =
             format!("this is one of {processes} processes, and each of them runs the whole program");
         found

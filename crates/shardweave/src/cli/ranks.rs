@@ -206,14 +206,6 @@ fn hears(found: &Diagnostics) -> bool {
     found.errors().iter().all(|mistake| mistake.code == Code::RankFailed)
 }
 
-/// How many processes a launcher of MPI has started, if this is the first of several.
-pub fn launched() -> Option<u32> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-    let of = |[rank, ranks]: [&str; 2]| Some((number(rank)?, number(ranks)?));
-    let names = [["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"], ["PMI_RANK", "PMI_SIZE"]];
-    names.into_iter().find_map(of).filter(|&(rank, ranks)| rank == 0 && ranks > 1).map(|(_, ranks)| ranks)
-}
-
 /// All words after the program's name. Also words that are no text differ as they are written here.
 fn after_the_name(words: &[OsString]) -> Vec<String> {
     let text = |word: &OsString| {
