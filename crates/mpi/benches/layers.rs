@@ -54,7 +54,8 @@ fn rank(library: &str) {
         let count = if rows < 2048 { COLLECTIVES.len() - 1 } else { COLLECTIVES.len() };
         for (collective, (function, of_whole)) in COLLECTIVES.iter().zip(FUNCTIONS).take(count) {
             let whole = rows as usize * 2048 * 4;
-            let (sent, mut got) = (vec![0; whole], vec![0; whole]);
+            // Zeroes that nobody has written would all be read from one page.
+            let (sent, mut got) = (vec![1; whole], vec![1; whole]);
             let mut call = || direct.call(function, &sent, &mut got, whole / of_whole);
             ranks.line(&collective.moved, &[("m", rows), ("n", 2048)], runs, Some(&mut call));
         }
@@ -62,15 +63,15 @@ fn rank(library: &str) {
     direct.end();
 }
 
-/// For each of the collectives the function of `direct.c` for it, and which part of the whole array it is told: two ranks
-/// give each other a half or a quarter of it.
+/// For each of the collectives the function of `direct.c` for it, and which part of the whole array it is told: what two
+/// ranks give each other are halves or quarters of it, or some sixteenths.
 const FUNCTIONS: [(&str, usize); 6] = [
     ("direct_all_gather", 2),
     ("direct_reduce_scatter", 2),
     ("direct_all_reduce", 1),
     ("direct_all_to_all", 4),
     ("direct_messages", 2),
-    ("direct_all_to_all", 4),
+    ("direct_redistribute", 16),
 ];
 
 /// The two ranks, joined in both ways.

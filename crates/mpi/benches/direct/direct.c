@@ -36,6 +36,15 @@ int direct_all_to_all(const char *sent, char *got, int bytes) {
     return MPI_Alltoallv(sent, counts, starts, MPI_BYTE, got, counts, starts, MPI_BYTE, comm);
 }
 
+/* Of two ranks that have eight blocks of so many bytes each, the first gets 5 blocks and the second 11. */
+int direct_redistribute(const char *sent, char *got, int bytes) {
+    static const int blocks[2][2] = {{4, 4}, {1, 7}};
+    int gives[2], takes[2], from[2] = {0, 0}, to[2] = {0, 0};
+    for (int i = 0; i < 2; i++) gives[i] = blocks[rank][i] * bytes, takes[i] = blocks[i][rank] * bytes;
+    from[1] = gives[0], to[1] = takes[0];
+    return MPI_Alltoallv(sent, gives, from, MPI_BYTE, got, takes, to, MPI_BYTE, comm);
+}
+
 /* The sum of so many bytes of floats of all ranks, on all. */
 int direct_all_reduce(const char *sent, char *got, int bytes) {
     return MPI_Allreduce(sent, got, bytes / 4, MPI_FLOAT, MPI_SUM, comm);

@@ -178,6 +178,7 @@ fn wait_until(start: Instant, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arena::Reach;
     use crate::instantiate::tasks::Turn;
     use crate::instantiate::{Instr, InstrId, Lies, Onto, Part, Runs, Task, Transfer, TurnId};
     use shardweave_compiler::dtype::DType;
@@ -206,6 +207,7 @@ mod tests {
             used: vec![true; devices],
             arena: 0,
             packed_arena: 0,
+            reach: Reach::default(),
             packed_constants: 0,
             last_tick: 0,
         }

@@ -19,6 +19,7 @@ mod moves;
 mod packing;
 #[cfg(test)]
 mod planned;
+mod reached;
 mod runs;
 mod slices;
 pub(crate) mod tasks;

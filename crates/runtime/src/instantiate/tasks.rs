@@ -5,6 +5,7 @@
 //! tick, others wait until it has. Nothing else orders lanes.
 
 use super::runs::Runs;
+use crate::arena::Reach;
 use crate::engine::Form;
 use crate::kernels::Pieces;
 use crate::meet::Tick;
@@ -42,6 +43,8 @@ pub struct Tasks {
     pub arena: usize,
     /// The same with the packed operands that lie above the buffers.
     pub packed_arena: usize,
+    /// Which bytes of it other processes reach: what ranks of one host read of each other.
+    pub reach: Reach,
     /// How many constants are kept packed, on all devices.
     pub packed_constants: usize,
     /// The last tick.

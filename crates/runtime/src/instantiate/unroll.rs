@@ -5,8 +5,10 @@ use super::islands::{across_hosts, apart};
 use super::loans::{Block, Readers, blocks};
 use super::moves::{Phase, phases};
 use super::packing::Packing;
+use super::reached::Reached;
 use super::tasks::{Copy, Instr, Lane, LaneId, Messages, Task, Tasks, Turn, TurnId, Work};
 use super::{InstantiateError, InstrId, Lending, Loans, Reads, Streams, kernels};
+use crate::arena::Reach;
 use crate::engine::Place;
 use crate::meet::Tick;
 use shardweave_compiler::host::{
@@ -34,6 +36,7 @@ pub fn instantiate(
     let mut unroll = Unroll::new(program, streams, lending, place)?;
     enqueue(&program.body, Walk::Every, &mut |enqueued| unroll.action(enqueued))?;
     unroll.tasks.packed_arena = unroll.packing.end().max(unroll.tasks.arena);
+    unroll.tasks.reach = unroll.reached.reach(program);
     unroll.tasks.packed_constants = unroll.packing.constants();
     unroll.tasks.last_tick = unroll.tick;
     Ok(unroll.tasks)
@@ -58,6 +61,7 @@ struct Unroll<'a> {
     readers: Readers<'a>,
     /// What is lent at the moment.
     lent: BTreeMap<BufferId, Loan>,
+    reached: Reached,
 }
 
 /// A buffer that is read in blocks.
@@ -91,6 +95,7 @@ impl<'a> Unroll<'a> {
             turns: Table::new(),
             arena: buffers.arena(),
             packed_arena: buffers.arena(),
+            reach: Reach::default(),
             packed_constants: 0,
             last_tick: 0,
             used: used.clone(),
@@ -133,6 +138,7 @@ impl<'a> Unroll<'a> {
             lending,
             readers: Readers::of(program),
             lent: BTreeMap::new(),
+            reached: Reached::default(),
         })
     }
 
@@ -216,6 +222,9 @@ impl<'a> Unroll<'a> {
         at: &At,
     ) -> Result<(), InstantiateError> {
         let phases = phases(mv, &self.buffers, self.tasks.used.len(), at)?;
+        if let Some(place) = self.place {
+            self.reached.note(mv, &phases, self.program, place);
+        }
         let across = |phase| self.place.map_or(Vec::new(), |place| across_hosts(phase, place));
         let across: Vec<Vec<Vec<usize>>> = phases.iter().map(across).collect();
         let reads = if across.iter().all(Vec::is_empty) { self.lending.reads } else { Reads::FromCopies };

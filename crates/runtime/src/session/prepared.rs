@@ -1,12 +1,12 @@
 //! A plan comes into use: it gets arenas that are large enough.
 
-use super::executor::Executor;
 use super::loaded::{Feed, LoadedProgram};
 use super::plans::LoadedPlan;
 use super::{BoundPlan, Results, Session, fits};
 use crate::arena::{Arenas, Kept};
 use crate::engine::EngineError;
 use crate::execute::{PackedConstants, RunError};
+use crate::instantiate::Tasks;
 use crate::memory;
 use crate::ranks::{all_have, or_end};
 use std::sync::Arc;
@@ -19,23 +19,27 @@ impl Session {
         let program = &loaded.program;
         let tasks = &program.tasks;
         let kept = self.arenas.kept();
-        let used = || {
-            let devices = tasks.used.iter().enumerate().filter(|(_, used)| **used).map(|(device, _)| device);
-            devices.filter(|&device| self.executor.sees(device))
-        };
-        let (loses, lacks) = (
-            kept.bytes() != program.kept || !used().all(|device| kept.has(device)),
-            self.arenas.bytes() < tasks.packed_arena || !used().all(|device| self.arenas.has(device)),
-        );
+        let has_kept = |device| kept.has(device, self.executor.plays(device));
+        let (bytes, reach) = (tasks.packed_arena, &tasks.reach);
+        let has = |device| self.arenas.has(device, self.executor.plays(device), bytes, reach);
+        let (loses, lacks) =
+            (!kept.is(program.kept, reach) || !self.seen(tasks).all(has_kept), !self.seen(tasks).all(has));
         let keeps = !self.executor.any(loses)?;
-        if !keeps || self.executor.any(lacks)? {
-            self.make_arenas(program, keeps)?;
+        match !keeps || self.executor.any(lacks)? {
+            true => self.make_arenas(program, keeps)?,
+            false => self.arenas = Arc::new(self.arenas.reaching(bytes, reach.clone())),
         }
         let stays = |feed: &Feed| before.as_ref().filter(|_| keeps).and_then(|before| before.still(feed));
         let bound = program.inputs.iter().map(stays).collect();
         let packed = Arc::new(PackedConstants::none(tasks.packed_constants));
         self.in_use = Some(BoundPlan { loaded, bound, packed, results: Results::None });
         Ok(())
+    }
+
+    /// The devices that hold anything and whose arenas this process sees.
+    fn seen(&self, tasks: &Tasks) -> impl Iterator<Item = usize> {
+        let used = tasks.used.iter().enumerate().filter(|(_, used)| **used).map(|(device, _)| device);
+        used.filter(|&device| self.executor.sees(device))
     }
 
     fn make_arenas(&mut self, program: &LoadedProgram, keeps: bool) -> Result<(), RunError> {
@@ -48,22 +52,31 @@ impl Session {
         }
         let devices = program.device_count(|device| self.executor.is_on_machine(device));
         let available = self.options.memory.or_else(memory::available);
+        let tasks = &program.tasks;
         let fits = |bytes: usize| fits::check(bytes as u64, devices, program.output_bytes, available);
         // Without packed operands it is slower; without the rest there is no run.
-        let bytes = match fits(program.tasks.packed_arena) {
-            Ok(()) => program.tasks.packed_arena,
-            Err(_) => program.tasks.arena,
+        let bytes = match fits(tasks.packed_arena) {
+            Ok(()) => tasks.packed_arena,
+            Err(_) => tasks.arena,
         };
-        self.executor.agree(fits(bytes).map(|()| 0))?;
-        self.arenas = Arc::new(match &self.executor {
-            Executor::Ranks(ranks) => {
-                let used = program.tasks.used.get(ranks.engine().place().rank) == Some(&true);
-                let engine = ranks.engine();
-                let share = |bytes| engine.share(if used { bytes } else { 0 });
-                let shared = Arenas::shared(kept, program.kept, bytes, share).and_then(|arenas| {
-                    let has = |device| arenas.has(device) && arenas.kept().has(device);
-                    let used = program.tasks.used.iter().enumerate().filter(|(_, used)| **used);
-                    match used.map(|(device, _)| device).filter(|&d| self.executor.sees(d)).all(has) {
+        let played = tasks.used.iter().enumerate();
+        let played: Vec<bool> = played.map(|(device, used)| *used && self.executor.plays(device)).collect();
+        let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available };
+        let own = fits(bytes).and_then(|()| {
+            Arenas::around(kept, program.kept, bytes, tasks.reach.clone(), &played).ok_or_else(missing)
+        });
+        self.executor.agree(own.as_ref().map(|_| 0).map_err(RunError::clone))?;
+        let own = own?;
+        self.arenas = Arc::new(match self.executor.engine() {
+            Some(engine) => {
+                let plays = played.get(engine.place().rank) == Some(&true);
+                let shared = own.sharing(|bytes| engine.share(if plays { bytes } else { 0 }));
+                let shared = shared.and_then(|arenas| {
+                    let has = |device| {
+                        let plays = self.executor.plays(device);
+                        arenas.has(device, plays, bytes, &tasks.reach) && arenas.kept().has(device, plays)
+                    };
+                    match self.seen(tasks).all(has) {
                         true => Ok(arenas),
                         false => Err(EngineError::Refused(
                             "the engine shares fewer bytes than it was asked for".into(),
@@ -72,11 +85,7 @@ impl Session {
                 });
                 all_have(engine, shared, "where arenas are made")?
             }
-            Executor::Threads(_) | Executor::Lockstep => {
-                let arenas = Arenas::around(kept, program.kept, bytes, &program.tasks.used);
-                let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available };
-                arenas.ok_or_else(missing)?
-            }
+            None => own,
         });
         Ok(())
     }

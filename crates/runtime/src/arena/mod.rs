@@ -1,8 +1,8 @@
-//! The memory of all devices of a session: one block a device, shared by the threads, or by the ranks of a host, that
-//! play them.
+//! The memory of all devices of a session: an arena a device. Threads see all of it; of the ranks of a host each sees its
+//! own, and of the others [what it reads](Reach) in moves.
 //!
-//! Every device writes only to its own block and
-//! reads blocks of others while a move runs or a loan lasts; no lock guards the bytes. That this is sound rests on
+//! Every device writes only to its own arena and
+//! reads those of others while a move runs or a loan lasts; no lock guards the bytes. That this is sound rests on
 //! three things, named in the `SAFETY` reasons below:
 //!
 //! 1. **Bounds.** [`instantiate`](crate::instantiate) checks that every region of every task lies in the
@@ -22,7 +22,12 @@
 //! for the very bytes that a task reads or writes, and only as long as it does.
 #![expect(unsafe_code, reason = "devices share memory by the rules above")]
 
+mod reach;
+
+pub use reach::Reach;
+
 use memmap2::MmapMut;
+use reach::Whose;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::ops::Range;
@@ -37,20 +42,39 @@ pub const ALIGNMENT: usize = 64;
 ///
 /// ```text
 ///  offset   0 ........ kept ................ bytes
-///  block    [ kept    ][ the others         ]
+///  blocks   [ kept    ][ the others         ]        each of them in two: what is reached, and what is not
 /// ```
 pub struct Arenas {
     kept: Kept,
-    /// The bytes above those that are kept, by device number; none for a device that holds nothing.
-    others: Vec<Option<Block>>,
+    /// The bytes above those that are kept.
+    others: Blocks,
     bytes: usize,
+    reach: Reach,
 }
 
 /// The first bytes of every device, in blocks of their own: they outlive the arenas around them.
 #[derive(Clone, Default)]
 pub struct Kept {
     bytes: usize,
-    blocks: Vec<Option<Arc<Block>>>,
+    /// Which of them are reached.
+    reach: Reach,
+    need: Need,
+    blocks: Blocks,
+}
+
+/// A part of the arenas, by device number; none for a device that holds nothing, or not here.
+#[derive(Clone, Default)]
+struct Blocks {
+    own: Vec<Option<Arc<Block>>>,
+    /// What other processes reach.
+    reached: Vec<Option<Arc<Block>>>,
+}
+
+/// How many bytes a device needs of a part of the arena.
+#[derive(Clone, Copy, Default)]
+struct Need {
+    own: usize,
+    reached: usize,
 }
 
 /// Zeroed memory of one device.
@@ -135,53 +159,57 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Arenas {
-    /// Zeroed memory for the devices that need some, around memory that is there already: the first `kept`
-    /// bytes of a device are those of `before` if it kept as many, else zeroed too. `None` if there is not
-    /// so much.
+    /// Zeroed memory of their own for the devices that are played here, around memory that is there already: the first
+    /// `kept` bytes of a device are those of `before` if it kept as many, of which as many are reached, else zeroed too.
+    /// `None` if there is not so much. What is reached is [shared](Arenas::sharing) after that.
     ///
     /// # Panics
     /// If more bytes are kept than there are.
-    pub fn around(before: Kept, kept: usize, bytes: usize, devices: &[bool]) -> Option<Arenas> {
-        let before = if before.bytes == kept { before.blocks } else { Vec::new() };
-        let others = bytes.checked_sub(kept).expect("what is kept is a part of the arena");
-        let mut arenas = Arenas { kept: Kept { bytes: kept, blocks: Vec::new() }, others: Vec::new(), bytes };
-        arenas.kept.blocks.try_reserve_exact(devices.len()).ok()?;
-        arenas.others.try_reserve_exact(devices.len()).ok()?;
-        for (device, &used) in devices.iter().enumerate() {
-            let there = before.get(device).cloned().flatten();
-            let (kept, others) = match (used, there) {
-                (false, there) => (there, None),
-                (true, Some(there)) => (Some(there), Some(Block::new(others)?)),
-                (true, None) => (Some(Arc::new(Block::new(kept)?)), Some(Block::new(others)?)),
-            };
-            arenas.kept.blocks.push(kept);
-            arenas.others.push(others);
-        }
-        Some(arenas)
-    }
-
-    /// The same in memory that processes share: `share` gives so many bytes for each device, none for those that
-    /// have none here, and is asked first for what is kept, if that is not there already, and then for the others.
-    pub fn shared<E>(
-        before: Kept,
-        kept: usize,
-        bytes: usize,
-        mut share: impl FnMut(usize) -> Result<Vec<Option<SharedBytes>>, E>,
-    ) -> Result<Arenas, E> {
-        let others = bytes.checked_sub(kept).expect("what is kept is a part of the arena");
-        let blocks = match before.bytes == kept && !before.blocks.is_empty() {
-            true => before.blocks,
+    pub fn around(before: Kept, kept: usize, bytes: usize, reach: Reach, devices: &[bool]) -> Option<Arenas> {
+        assert!(kept <= bytes, "what is kept is a part of the arena");
+        let mut kept = match before.is(kept, &reach) {
+            true => before,
             false => {
-                share(kept)?.into_iter().map(|shared| shared.map(|s| Arc::new(Block::of_shared(s)))).collect()
+                let need = need(&reach, 0..kept);
+                Kept { bytes: kept, reach: reach.clipped(kept), need, blocks: Blocks::default() }
             }
         };
-        let others = share(others)?.into_iter().map(|shared| shared.map(Block::of_shared)).collect();
-        Ok(Arenas { kept: Kept { bytes: kept, blocks }, others, bytes })
+        kept.blocks.add_own(kept.need.own, devices)?;
+        let mut others = Blocks::default();
+        others.add_own(need(&reach, kept.bytes..bytes).own, devices)?;
+        Some(Arenas { kept, others, bytes, reach })
+    }
+
+    /// With memory for what is reached: `share` gives so many bytes of each device, none for those that have none here,
+    /// and is asked first for what is kept, if that is not there already, and then for the others. It is not asked for
+    /// nothing.
+    pub fn sharing<E>(
+        mut self,
+        mut share: impl FnMut(usize) -> Result<Vec<Option<SharedBytes>>, E>,
+    ) -> Result<Arenas, E> {
+        let needs = [self.kept.need, need(&self.reach, self.kept.bytes..self.bytes)];
+        for (blocks, Need { reached, .. }) in [&mut self.kept.blocks, &mut self.others].into_iter().zip(needs)
+        {
+            if reached > 0 && blocks.reached.is_empty() {
+                let shared = share(reached)?.into_iter();
+                blocks.reached = shared.map(|shared| shared.map(|s| Arc::new(Block::of_shared(s)))).collect();
+            }
+        }
+        Ok(self)
+    }
+
+    /// The same memory with other bytes of it reached.
+    ///
+    /// # Panics
+    /// If other bytes of what is kept are reached.
+    pub fn reaching(&self, bytes: usize, reach: Reach) -> Arenas {
+        assert!(self.kept.is(self.kept.bytes, &reach), "what is kept lies where it lay");
+        Arenas { kept: self.kept.clone(), others: self.others.clone(), bytes, reach }
     }
 
     /// No memory for nobody.
     pub fn none() -> Arenas {
-        Arenas { kept: Kept::default(), others: Vec::new(), bytes: 0 }
+        Arenas { kept: Kept::default(), others: Blocks::default(), bytes: 0, reach: Reach::default() }
     }
 
     /// The part of the memory that can outlive the rest.
@@ -194,12 +222,12 @@ impl Arenas {
         self.bytes
     }
 
-    /// Whether a device has as much memory here.
-    pub fn has(&self, device: usize) -> bool {
-        self.others
-            .get(device)
-            .and_then(Option::as_ref)
-            .is_some_and(|block| block.bytes >= self.bytes - self.kept.bytes)
+    /// Whether there is memory here for so many bytes of a device, of which so many are reached: all of it if the device
+    /// is played here, else what is reached.
+    pub fn has(&self, device: usize, is_played: bool, bytes: usize, reach: &Reach) -> bool {
+        let kept = self.kept.bytes;
+        let others = need(reach, kept.min(bytes)..bytes);
+        self.kept.has(device, is_played) && self.others.has(device, is_played, others)
     }
 
     /// A device's bytes, to read.
@@ -230,22 +258,34 @@ impl Arenas {
     /// loading rule out.
     fn pointer(&self, device: usize, region: &Range<usize>) -> *mut u8 {
         let kept = self.kept.bytes;
-        assert!(
-            region.start <= region.end
-                && region.end <= self.bytes
-                && (region.end <= kept || kept <= region.start),
-            "bytes {region:?} of device {device} are not in its arena of {} bytes, {kept} of them kept",
-            self.bytes
-        );
-        let (block, at) = match region.end <= kept {
-            true => (self.kept.blocks[device].as_deref(), region.start),
-            false => (self.others[device].as_ref(), region.start - kept),
+        let within = region.start <= region.end
+            && region.end <= self.bytes
+            && (region.end <= kept || kept <= region.start);
+        let place = self.reach.place(region).filter(|_| within);
+        let Some((whose, below)) = place else {
+            panic!(
+                "bytes {region:?} of device {device} are not in its arena of {} bytes, {kept} of them kept",
+                self.bytes
+            )
         };
+        // No bytes lie anywhere, also in an arena that is not here.
+        if region.is_empty() {
+            return std::ptr::without_provenance_mut(ALIGNMENT);
+        }
+        let (blocks, first) = match region.end <= kept {
+            true => (&self.kept.blocks, Need::default()),
+            false => (&self.others, self.kept.need),
+        };
+        let (blocks, at) = match whose {
+            Whose::Own => (&blocks.own, below - first.own),
+            Whose::Reached => (&blocks.reached, below - first.reached),
+        };
+        let block = blocks.get(device).and_then(Option::as_deref);
         let block = block.expect("a device that runs tasks has an arena");
         // What other ranks share has a length of its own.
         assert!(
             at.checked_add(region.len()).is_some_and(|end| end <= block.bytes),
-            "bytes {region:?} of device {device} are not among the {} that it shares",
+            "bytes {region:?} of device {device} are not among the {} that it has there",
             block.bytes
         );
         // SAFETY: `start` has `bytes` bytes after it in one allocation, and the offset is at most that.
@@ -253,15 +293,40 @@ impl Arenas {
     }
 }
 
+/// How many bytes lie between two offsets.
+fn need(reach: &Reach, offsets: Range<usize>) -> Need {
+    let reached = reach.below(offsets.end) - reach.below(offsets.start);
+    Need { own: offsets.len() - reached, reached }
+}
+
 impl Kept {
-    /// How many bytes of each device.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// Whether these are so many bytes of each device, of which the same are reached.
+    pub fn is(&self, bytes: usize, reach: &Reach) -> bool {
+        self.bytes == bytes && self.reach == reach.clipped(bytes)
     }
 
-    /// Whether a device has as much memory here.
-    pub fn has(&self, device: usize) -> bool {
-        self.blocks.get(device).and_then(Option::as_ref).is_some_and(|block| block.bytes >= self.bytes)
+    /// Whether there is that much memory of a device here: all of it if it is played here, else what is reached.
+    pub fn has(&self, device: usize, is_played: bool) -> bool {
+        self.blocks.has(device, is_played, self.need)
+    }
+}
+
+impl Blocks {
+    /// Gives so many zeroed bytes to all of the devices that have none.
+    fn add_own(&mut self, bytes: usize, devices: &[bool]) -> Option<()> {
+        self.own.try_reserve_exact(devices.len()).ok()?;
+        self.own.resize(devices.len().max(self.own.len()), None);
+        for (block, _) in self.own.iter_mut().zip(devices).filter(|(block, used)| **used && block.is_none()) {
+            *block = Some(Arc::new(Block::new(bytes)?));
+        }
+        Some(())
+    }
+
+    fn has(&self, device: usize, is_played: bool, need: Need) -> bool {
+        let has = |blocks: &[Option<Arc<Block>>], bytes: usize| {
+            blocks.get(device).and_then(Option::as_ref).is_some_and(|block| block.bytes >= bytes)
+        };
+        (need.reached == 0 || has(&self.reached, need.reached)) && (!is_played || has(&self.own, need.own))
     }
 }
 
@@ -316,13 +381,14 @@ mod tests {
     use super::*;
 
     fn arenas(bytes: usize, devices: &[bool]) -> Option<Arenas> {
-        Arenas::around(Kept::default(), 0, bytes, devices)
+        Arenas::around(Kept::default(), 0, bytes, Reach::default(), devices)
     }
 
     #[test]
     fn memory_is_zero_aligned_and_each_devices_own() {
         let arenas = arenas(200, &[true, false, true]).unwrap();
-        assert!(arenas.has(0) && !arenas.has(1) && arenas.has(2) && !arenas.has(3));
+        let has = |device| arenas.has(device, true, 200, &Reach::default());
+        assert!(has(0) && !has(1) && has(2) && !has(3));
         assert_eq!(arenas.read(0, 0..200), [0; 200]);
         assert_eq!(arenas.read(2, 0..1).as_ptr().align_offset(ALIGNMENT), 0);
         arenas.write(0, 10..12).copy_from_slice(&[1, 2]);
@@ -333,23 +399,23 @@ mod tests {
     #[test]
     fn what_is_kept_outlives_the_rest() {
         let devices = [true, false, true];
-        let small = Arenas::around(Kept::default(), 64, 128, &devices).unwrap();
+        let small = Arenas::around(Kept::default(), 64, 128, Reach::default(), &devices).unwrap();
         small.write(2, 60..64).copy_from_slice(&[1, 2, 3, 4]);
         small.write(2, 64..66).copy_from_slice(&[5, 6]);
-        let large = Arenas::around(small.kept().clone(), 64, 1 << 20, &[true, true, true]).unwrap();
+        let large = Arenas::around(small.kept().clone(), 64, 1 << 20, Reach::default(), &[true; 3]).unwrap();
         drop(small);
         assert_eq!(large.read(2, 60..64), [1, 2, 3, 4]);
         assert_eq!(large.read(2, 64..66), [0, 0]);
         assert_eq!(large.read(1, 0..4), [0; 4]);
         // Another size is another memory.
-        let other = Arenas::around(large.kept().clone(), 128, 1 << 20, &devices).unwrap();
+        let other = Arenas::around(large.kept().clone(), 128, 1 << 20, Reach::default(), &devices).unwrap();
         assert_eq!(other.read(2, 60..64), [0; 4]);
     }
 
     #[test]
     #[should_panic(expected = "64 of them kept")]
     fn regions_across_what_is_kept_are_refused() {
-        Arenas::around(Kept::default(), 64, 128, &[true]).unwrap().read(0, 60..68);
+        Arenas::around(Kept::default(), 64, 128, Reach::default(), &[true]).unwrap().read(0, 60..68);
     }
 
     #[test]
@@ -377,22 +443,73 @@ mod tests {
         arenas(8, &[true]).unwrap().read(0, 4..9);
     }
 
-    /// Ranks share 100 bytes each, however many are asked for.
-    fn short() -> Arenas {
-        let share = |_| Ok::<_, ()>(vec![SharedBytes::within_process(100), None]);
-        Arenas::shared(Kept::default(), 0, 128, share).unwrap()
+    /// The arenas of a rank that plays device 0 and shares memory with device 1, of which others reach the bytes from 64
+    /// to 192; each shares so many, however many are asked for.
+    fn of_rank(shared: usize) -> Arenas {
+        let reach = Reach::of([(64..192, true)]);
+        let arenas = Arenas::around(Kept::default(), 64, 256, reach, &[true, false]).unwrap();
+        let share = |asked| {
+            assert_eq!(asked, 128, "what is kept is not reached, so that it is not asked for");
+            Ok::<_, ()>((0..2).map(|_| SharedBytes::within_process(shared)).collect())
+        };
+        arenas.sharing(share).unwrap()
+    }
+
+    #[test]
+    fn others_see_what_is_reached() {
+        let arenas = of_rank(128);
+        let reach = Reach::of([(64..192, true)]);
+        assert!(arenas.has(0, true, 256, &reach) && arenas.has(1, false, 256, &reach));
+        assert!(!arenas.has(1, true, 256, &reach), "the rest of it is with the rank that plays it");
+        for (device, region) in [(0, 0..64), (0, 64..192), (0, 192..256), (1, 64..192)] {
+            assert_eq!(arenas.write(device, region.clone()), vec![0; region.len()]);
+            arenas.write(device, region.clone()).fill(region.start as u8 + 1);
+        }
+        assert_eq!(arenas.read(0, 63..64), [1]);
+        assert_eq!(arenas.read(0, 64..65), [65]);
+        assert_eq!(arenas.read(0, 192..193), [193]);
+        assert_eq!(arenas.read(1, 256..256), [0; 0], "no bytes are everywhere");
+    }
+
+    #[test]
+    fn another_plan_reaches_other_bytes_of_the_same_memory() {
+        let arenas = of_rank(128);
+        let fits = |bytes, extent| {
+            let reach = Reach::of([(extent, true)]);
+            let has = arenas.has(0, true, bytes, &reach) && arenas.has(1, false, bytes, &reach);
+            (has && arenas.kept().is(64, &reach)).then(|| arenas.reaching(bytes, reach))
+        };
+        let other = fits(192, 128..192).expect("it needs no more than there is");
+        other.write(0, 64..128).fill(1);
+        other.write(0, 128..192).fill(2);
+        assert_eq!(other.read(0, 127..128), [1]);
+        assert!(fits(256, 64..256).is_none(), "more is reached");
+        assert!(fits(256, 128..192).is_none(), "more is not reached");
+        assert!(fits(64, 0..64).is_none(), "what is kept is not reached");
+    }
+
+    #[test]
+    #[should_panic(expected = "a device that runs tasks has an arena")]
+    fn nobody_reaches_the_rest_of_another_arena() {
+        of_rank(128).read(1, 192..200);
+    }
+
+    #[test]
+    #[should_panic(expected = "are not in its arena")]
+    fn regions_across_what_is_reached_are_refused() {
+        of_rank(128).read(0, 190..200);
     }
 
     #[test]
     fn shared_memory_that_is_too_short_is_none() {
-        let short = short();
-        assert!(short.kept().has(0) && !short.has(0) && !short.has(1));
-        assert_eq!(short.read(0, 90..100), [0; 10]);
+        let (short, reach) = (of_rank(100), Reach::of([(64..192, true)]));
+        assert!(!short.has(0, true, 256, &reach) && !short.has(1, false, 256, &reach));
+        assert_eq!(short.read(0, 154..164), [0; 10]);
     }
 
     #[test]
-    #[should_panic(expected = "not among the 100 that it shares")]
+    #[should_panic(expected = "not among the 100 that it has there")]
     fn regions_outside_of_what_is_shared_are_refused() {
-        short().read(0, 90..101);
+        of_rank(100).read(0, 154..165);
     }
 }
