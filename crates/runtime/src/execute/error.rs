@@ -52,10 +52,12 @@ pub enum RunError {
         /// What it says.
         message: String,
     },
-    /// A rank has another plan than rank 0: another program, placement, size, option or version.
+    /// A rank has another plan than most: another program, placement, size, option or version.
     RanksDiffer {
         /// Which.
         rank: usize,
+        /// One of those that have what most have.
+        than: usize,
     },
     /// What joins the ranks failed.
     Engine(String),
@@ -185,9 +187,9 @@ impl fmt::Display for RunError {
                 )
             }
             RunError::Elsewhere { rank, message } => write!(f, "rank {rank}: {message}"),
-            RunError::RanksDiffer { rank } => write!(
+            RunError::RanksDiffer { rank, than } => write!(
                 f,
-                "rank {rank} runs another plan than rank 0: program, placement, sizes, options and version must be the \
+                "rank {rank} runs another plan than rank {than}: program, placement, sizes, options and version must be the \
                  same on all ranks"
             ),
             RunError::Engine(reason) => write!(f, "what joins the ranks failed: {reason}"),

@@ -4,7 +4,6 @@
 
 use super::moves::Phase;
 use crate::arena::Reach;
-use crate::engine::Place;
 use shardweave_compiler::host::{BufferId, HostProgram};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Move;
@@ -18,24 +17,20 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// What a move takes from other ranks of the same host.
-    pub fn note(&mut self, mv: &Move<BufferId>, phases: &[Phase], program: &HostProgram, place: &Place) {
+    /// What ranks take of each other in these phases of a move: what is left of them where messages are taken out.
+    pub fn note(&mut self, mv: &Move<BufferId>, phases: &[Phase], program: &HostProgram) {
         // It takes from its source, and from its target what was put there before.
         for home in [mv.source, mv.target].map(|id| program.home(id)) {
             if self.buffers.contains(&home) {
                 continue;
             }
             let extent = extent(program, home);
-            let takes = |device: usize, from: usize| {
-                from != device
-                    && place.hosts.get(from).is_some_and(|host| place.hosts.get(device) == Some(host))
-            };
             let copies = phases.iter().flat_map(|phase| phase.iter().enumerate());
             let mut parts = copies.flat_map(|(device, copy)| {
                 let transfers = copy.iter().flat_map(|copy| &copy.transfers);
                 transfers.flat_map(|transfer| &transfer.parts).map(move |part| (device, part))
             });
-            if parts.any(|(device, part)| takes(device, part.from.index()) && extent.contains(&part.source)) {
+            if parts.any(|(device, part)| part.from.index() != device && extent.contains(&part.source)) {
                 self.buffers.insert(home);
             }
         }
@@ -60,6 +55,7 @@ fn extent(program: &HostProgram, id: BufferId) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Place;
     use crate::instantiate::planned::planned;
     use crate::instantiate::{Lending, Loans, Reads, Streams, instantiate};
 

@@ -222,9 +222,6 @@ impl<'a> Unroll<'a> {
         at: &At,
     ) -> Result<(), InstantiateError> {
         let phases = phases(mv, &self.buffers, self.tasks.used.len(), at)?;
-        if let Some(place) = self.place {
-            self.reached.note(mv, &phases, self.program, place);
-        }
         let across = |phase| self.place.map_or(Vec::new(), |place| across_hosts(phase, place));
         let across: Vec<Vec<Vec<usize>>> = phases.iter().map(across).collect();
         let reads = if across.iter().all(Vec::is_empty) { self.lending.reads } else { Reads::FromCopies };
@@ -236,6 +233,9 @@ impl<'a> Unroll<'a> {
             }
             None => (phases, Vec::new()),
         };
+        if self.place.is_some() {
+            self.reached.note(mv, &phases, self.program);
+        }
         let mut messages = messages.into_iter();
         let mut meetings = meetings(&phases);
         let borrowed = match lent {

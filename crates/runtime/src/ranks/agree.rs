@@ -11,6 +11,8 @@
 //! one reason is told, once.
 
 use crate::engine::{Engine, EngineError};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// How it went on a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,8 +48,10 @@ pub enum Agreed {
     Differs {
         /// The first of the numbers that is not the same on all ranks.
         number: usize,
-        /// The lowest rank that has another one than rank 0.
+        /// The lowest rank that has another one than most ranks.
         rank: usize,
+        /// The lowest of those that have what most have, of several numbers that of the lowest rank.
+        than: usize,
     },
 }
 
@@ -91,13 +95,23 @@ fn heard(told: &[Vec<u8>], numbers: usize) -> Agreed {
     }
     let number_of = |rank: usize, number: usize| rest(rank).get(8 * number..8 * (number + 1));
     for number in 0..numbers {
-        let differs = |&rank: &usize| number_of(rank, number) != number_of(0, number);
-        if let Some(rank) = (0..told.len()).find(differs) {
-            return Agreed::Differs { number, rank };
+        let all: Vec<_> = (0..told.len()).map(|rank| number_of(rank, number)).collect();
+        let than = lowest_of_most(&all);
+        if let Some(rank) = all.iter().position(|own| *own != all[than]) {
+            return Agreed::Differs { number, rank, than };
         }
     }
     let word = |rank: usize| rest(rank).get(8 * numbers..).unwrap_or_default().to_vec();
     Agreed::Well((0..told.len()).map(word).collect())
+}
+
+/// The lowest of the ranks that have what most have; of several such groups the one with the lowest rank.
+fn lowest_of_most<T: Ord>(all: &[T]) -> usize {
+    let mut groups: BTreeMap<&T, (usize, Reverse<usize>)> = BTreeMap::new();
+    for (rank, own) in all.iter().enumerate() {
+        groups.entry(own).or_insert((0, Reverse(rank))).0 += 1;
+    }
+    groups.into_values().max().map_or(0, |(_, Reverse(lowest))| lowest)
 }
 
 #[cfg(test)]
@@ -151,16 +165,20 @@ mod tests {
 
     #[test]
     fn what_differs_first_is_found() {
-        let differs = |number: usize, rank: usize| Agreed::Differs { number, rank };
+        let differs = |number: usize, rank: usize, than: usize| Agreed::Differs { number, rank, than };
         for (all, expected) in [
-            ([[1, 2], [1, 2], [1, 3]], differs(1, 2)),
-            ([[1, 2], [2, 3], [1, 3]], differs(0, 1)),
-            ([[1, 2], [1, 3], [2, 2]], differs(0, 2)),
-            ([[1, 2], [2, 1], [2, 1]], differs(0, 1)),
+            ([[1, 2], [1, 2], [1, 3]], differs(1, 2, 0)),
+            ([[1, 2], [2, 3], [1, 3]], differs(0, 1, 0)),
+            ([[1, 2], [1, 3], [2, 2]], differs(0, 2, 0)),
+            // It is the one that most ranks do not have.
+            ([[1, 2], [2, 1], [2, 1]], differs(0, 0, 1)),
+            ([[9, 2], [2, 1], [2, 3]], differs(0, 0, 1)),
+            // Where none has more than others, what rank 0 has.
+            ([[3, 2], [2, 1], [1, 1]], differs(0, 1, 0)),
         ] {
             assert_eq!(agreed(all.each_ref().map(|common| well(common, b"")), 2), expected, "{all:?}");
         }
         // What is too short has another number.
-        assert_eq!(heard(&[told(well(&[1], b"")), vec![WELL, 1, 0]], 1), differs(0, 1));
+        assert_eq!(heard(&[told(well(&[1], b"")), vec![WELL, 1, 0]], 1), differs(0, 1, 0));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn all_have<T>(
 fn all(engine: &dyn Engine, went: Went<'_>, own: Option<RunError>) -> Result<(), RunError> {
     match or_end(engine, agree(engine, went), "at an agreement")? {
         Agreed::Well(_) => Ok(()),
-        Agreed::Differs { rank, .. } => Err(RunError::RanksDiffer { rank }),
+        Agreed::Differs { rank, than, .. } => Err(RunError::RanksDiffer { rank, than }),
         Agreed::Failed { rank, why, .. } => Err(match own {
             Some(error) if rank == engine.place().rank => error,
             _ => RunError::Elsewhere { rank, message: String::from_utf8_lossy(&why).into_owned() },

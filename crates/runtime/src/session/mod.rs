@@ -11,7 +11,8 @@
 //! **What a failure leaves.** A run that fails gives no outputs and leaves the session usable: the next
 //! `bind` and `execute` start afresh, and constants that are in place stay there, for a run does not write
 //! to them. After a bind that fails nothing half-read is run: what could not be read must be bound again.
-//! If the memory for new sizes cannot be had, the session holds none, and runs again with sizes that fit.
+//! If the memory for new sizes cannot be had, the session may have let go of what it had; it runs again with sizes that
+//! fit.
 
 mod bind;
 mod collect;

@@ -61,7 +61,8 @@ impl Session {
         };
         let played = tasks.used.iter().enumerate();
         let played: Vec<bool> = played.map(|(device, used)| *used && self.executor.plays(device)).collect();
-        let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available };
+        // There is as much, but the system does not give it.
+        let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available: None };
         let own = fits(bytes).and_then(|()| {
             Arenas::around(kept, program.kept, bytes, tasks.reach.clone(), &played).ok_or_else(missing)
         });

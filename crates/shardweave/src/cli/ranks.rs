@@ -138,11 +138,11 @@ impl Ranks {
         self.agreed.unwrap_or(Ended { exit, speaks: self.is_first(), only_on: None })
     }
 
-    /// In what the words of a rank differ from those of rank 0. All ranks make this call.
-    fn other_words(&self, engine: &dyn Engine, rank: usize) -> String {
+    /// In what the words of a rank differ from those of another. All ranks make this call.
+    fn other_words(&self, engine: &dyn Engine, ranks: [usize; 2]) -> String {
         let told = engine.tell_all(self.words.join("\n").as_bytes());
         let told = told.unwrap_or_else(|error| engine.abort(&error.to_string()));
-        let [other, first] = [rank, 0].map(|rank| String::from_utf8_lossy(&told[rank]).into_owned());
+        let [other, first] = ranks.map(|rank| String::from_utf8_lossy(&told[rank]).into_owned());
         first_difference(&other.lines().collect::<Vec<_>>(), &first.lines().collect::<Vec<_>>())
     }
 
@@ -164,11 +164,13 @@ impl Ranks {
         };
         match agree(&**engine, went).unwrap_or_else(|error| engine.abort(&error.to_string())) {
             Agreed::Well(words) => Ok(words),
-            Agreed::Differs { number, rank } => {
+            Agreed::Differs { number, rank, than } => {
                 let what = common[number].0;
-                let more =
-                    if what == COMMAND_LINE { self.other_words(&**engine, rank) } else { String::new() };
-                let message = format!("rank {rank} has another {what} than rank 0{more}");
+                let more = match what {
+                    COMMAND_LINE => self.other_words(&**engine, [rank, than]),
+                    _ => String::new(),
+                };
+                let message = format!("rank {rank} has another {what} than rank {than}{more}");
                 let mistake = Diagnostic::general(Code::RanksDiffer, message);
                 Err(mistake.help("start all ranks with the same command on the same files").into())
             }
@@ -324,18 +326,27 @@ mod tests {
     fn what_differs_first_is_named() {
         let words = |flag: &str| [OsString::from("shardweave"), OsString::from(flag)];
         for (programs, flags, told) in [
-            ([1, 1], ["--check", "--plan"], "command line than rank 0: `--plan` instead of `--check`"),
-            ([1, 2], ["--check", "--plan"], "program than rank 0"),
-            ([2, 1], ["--check", "--check"], "program than rank 0"),
+            (
+                &[1, 1][..],
+                &["--check", "--plan"][..],
+                "rank 1 has another command line than rank 0: `--plan` instead of `--check`",
+            ),
+            (&[1, 2], &["--check", "--plan"], "rank 1 has another program than rank 0"),
+            (&[2, 1], &["--check", "--check"], "rank 1 has another program than rank 0"),
+            (
+                &[1, 1, 1],
+                &["--check", "--plan", "--plan"],
+                "rank 0 has another command line than rank 1: `--check` instead of `--plan`",
+            ),
         ] {
-            let ended = on_ranks(2, |rank, ranks| {
+            let ended = on_ranks(programs.len(), |rank, ranks| {
                 ranks.words = after_the_name(&words(flags[rank]));
                 let common = [("program", programs[rank]), ranks.command_line()];
                 let found = ranks.agree_on(&common, Ok(())).unwrap_err();
                 (found.errors()[0].message.clone(), ranks.ended(Some(&found)))
             });
             for (rank, (message, ended)) in ended.iter().enumerate() {
-                assert_eq!(*message, format!("rank 1 has another {told}"));
+                assert_eq!(message, told);
                 assert_eq!(*ended, Ended { exit: Exit::Input, speaks: rank == 0, only_on: None });
             }
         }

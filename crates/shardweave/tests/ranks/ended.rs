@@ -130,7 +130,11 @@ placement q for p on line {
     // 800 MB for the pieces of x and y, and no more than that for the whole process, in KiB.
     let (words, limit) = ("run p.weave --size s=200000000 --random 1 --on mpi --transport messages", 780_000);
     let told = all_end_after(&bench, 2, &format!("[ $rank = 0 ] || ulimit -v {limit}"), words, 1);
-    tells_once(&told, "E0703", &["cannot share the memory", "800000000 bytes", "take smaller sizes"]);
+    tells_once(
+        &told,
+        "E0703",
+        &["on rank 1", "800000000 bytes each, which cannot be had", "take smaller sizes"],
+    );
     // The limit alone lets it run.
     let words = words.replace("200000000", "2000");
     all_end_after(&bench, 2, &format!("ulimit -v {limit}"), &words, 0);

@@ -18,11 +18,11 @@ fn ranks_that_choose_something_else_are_told_apart() {
         ("record", SessionOptions { record: Record::Bytes, ..base.clone() }),
         ("record", SessionOptions { record: Record::Times, ..base.clone() }),
     ];
-    for (what, other) in others {
+    for ((what, other), (odd, than)) in others.iter().flat_map(|other| [(other, (2, 0)), (other, (0, 1))]) {
         on_ranks(&[0, 0, 0], |engine| {
-            let options = if engine.place().rank == 2 { &other } else { &base };
+            let options = if engine.place().rank == odd { other } else { &base };
             let options = SessionOptions { engine: Some(engine), ..options.clone() };
-            let differs = Some(RunError::RanksDiffer { rank: 2 });
+            let differs = Some(RunError::RanksDiffer { rank: odd, than });
             assert_eq!(Session::from_plan(case.plan.clone(), options.clone()).err(), differs, "{what}");
             // So it is where the plan comes with the inputs.
             let mut session = Session::new(program.clone(), Some(placement.clone()), options);
