@@ -1,5 +1,5 @@
 //! The memory of all devices of a session: an arena a device. Threads see all of it; of the ranks of a host each sees its
-//! own, and of the others [what it reads](Reach) in moves.
+//! own, and of the others [what it reads](Reach) in moves and loans.
 //!
 //! Every device writes only to its own arena and
 //! reads those of others while a move runs or a loan lasts; no lock guards the bytes. That this is sound rests on
@@ -8,7 +8,7 @@
 //! 1. **Bounds.** [`instantiate`](crate::instantiate) checks that every region of every task lies in the
 //!    arena; regions are checked again here.
 //! 2. **The verifier.** A session runs only [`Verified`](shardweave_compiler::host::Verified) programs:
-//!    no two buffers alive at a time share bytes, and whatever two streams touch is ordered by an event
+//!    no two buffers alive at a time share bytes (different bytes of an arena are different bytes of memory), and whatever two streams touch is ordered by an event
 //!    unless both only read.
 //! 3. **The rendezvous.** A device reads a peer's buffer only after the peer has published that it
 //!    arrived at the move, and the peer changes the buffer only after the reader has published that it is
@@ -24,10 +24,9 @@
 
 mod reach;
 
-pub use reach::Reach;
+pub use reach::{Reach, Whose};
 
 use memmap2::MmapMut;
-use reach::Whose;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::ops::Range;
@@ -48,8 +47,13 @@ pub struct Arenas {
     kept: Kept,
     /// The bytes above those that are kept.
     others: Blocks,
+    /// How much of them there is.
+    room: Need,
     bytes: usize,
+    /// Which bytes above those that are kept are reached,
     reach: Reach,
+    /// and what it says of those that are kept, where [`Kept`] has the say.
+    below: Need,
 }
 
 /// The first bytes of every device, in blocks of their own: they outlive the arenas around them.
@@ -71,10 +75,21 @@ struct Blocks {
 }
 
 /// How many bytes a device needs of a part of the arena.
-#[derive(Clone, Copy, Default)]
-struct Need {
-    own: usize,
-    reached: usize,
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Need {
+    /// Of its own.
+    pub own: usize,
+    /// Of those that others reach.
+    pub reached: usize,
+}
+
+/// What a process sees of a device's arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sees {
+    /// All: it plays the device.
+    All,
+    /// What is reached.
+    Reached,
 }
 
 /// Zeroed memory of one device.
@@ -159,25 +174,24 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Arenas {
-    /// Zeroed memory of their own for the devices that are played here, around memory that is there already: the first
-    /// `kept` bytes of a device are those of `before` if it kept as many, of which as many are reached, else zeroed too.
-    /// `None` if there is not so much. What is reached is [shared](Arenas::sharing) after that.
+    /// Zeroed memory of their own for the devices that are played here, around what is kept. There is room for as much as
+    /// is asked for, or more. `None` if there is not so much. What is reached is [shared](Arenas::sharing) after that.
     ///
     /// # Panics
     /// If more bytes are kept than there are.
-    pub fn around(before: Kept, kept: usize, bytes: usize, reach: Reach, devices: &[bool]) -> Option<Arenas> {
-        assert!(kept <= bytes, "what is kept is a part of the arena");
-        let mut kept = match before.is(kept, &reach) {
-            true => before,
-            false => {
-                let need = need(&reach, 0..kept);
-                Kept { bytes: kept, reach: reach.clipped(kept), need, blocks: Blocks::default() }
-            }
-        };
+    pub fn around(
+        mut kept: Kept,
+        bytes: usize,
+        reach: Reach,
+        room: Need,
+        devices: &[bool],
+    ) -> Option<Arenas> {
         kept.blocks.add_own(kept.need.own, devices)?;
+        let room = room.or_more(need(&reach, kept.bytes..bytes));
         let mut others = Blocks::default();
-        others.add_own(need(&reach, kept.bytes..bytes).own, devices)?;
-        Some(Arenas { kept, others, bytes, reach })
+        others.add_own(room.own, devices)?;
+        let below = need(&reach, 0..kept.bytes);
+        Some(Arenas { kept, others, room, bytes, reach, below })
     }
 
     /// With memory for what is reached: `share` gives so many bytes of each device, none for those that have none here,
@@ -187,9 +201,8 @@ impl Arenas {
         mut self,
         mut share: impl FnMut(usize) -> Result<Vec<Option<SharedBytes>>, E>,
     ) -> Result<Arenas, E> {
-        let needs = [self.kept.need, need(&self.reach, self.kept.bytes..self.bytes)];
-        for (blocks, Need { reached, .. }) in [&mut self.kept.blocks, &mut self.others].into_iter().zip(needs)
-        {
+        let parts = [(&mut self.kept.blocks, self.kept.need), (&mut self.others, self.room)];
+        for (blocks, Need { reached, .. }) in parts {
             if reached > 0 && blocks.reached.is_empty() {
                 let shared = share(reached)?.into_iter();
                 blocks.reached = shared.map(|shared| shared.map(|s| Arc::new(Block::of_shared(s)))).collect();
@@ -198,18 +211,16 @@ impl Arenas {
         Ok(self)
     }
 
-    /// The same memory with other bytes of it reached.
-    ///
-    /// # Panics
-    /// If other bytes of what is kept are reached.
+    /// The same memory for another plan, that keeps the same and for which it is [enough](Arenas::has).
     pub fn reaching(&self, bytes: usize, reach: Reach) -> Arenas {
-        assert!(self.kept.is(self.kept.bytes, &reach), "what is kept lies where it lay");
-        Arenas { kept: self.kept.clone(), others: self.others.clone(), bytes, reach }
+        let below = need(&reach, 0..self.kept.bytes);
+        Arenas { kept: self.kept.clone(), others: self.others.clone(), room: self.room, bytes, reach, below }
     }
 
     /// No memory for nobody.
     pub fn none() -> Arenas {
-        Arenas { kept: Kept::default(), others: Blocks::default(), bytes: 0, reach: Reach::default() }
+        let (kept, others, none) = (Kept::default(), Blocks::default(), Need::default());
+        Arenas { kept, others, room: none, bytes: 0, reach: Reach::default(), below: none }
     }
 
     /// The part of the memory that can outlive the rest.
@@ -222,12 +233,15 @@ impl Arenas {
         self.bytes
     }
 
-    /// Whether there is memory here for so many bytes of a device, of which so many are reached: all of it if the device
-    /// is played here, else what is reached.
-    pub fn has(&self, device: usize, is_played: bool, bytes: usize, reach: &Reach) -> bool {
-        let kept = self.kept.bytes;
-        let others = need(reach, kept.min(bytes)..bytes);
-        self.kept.has(device, is_played) && self.others.has(device, is_played, others)
+    /// How much there is of each device above what is kept.
+    pub fn room(&self) -> Need {
+        self.room
+    }
+
+    /// Whether there is memory here for so many bytes of a device, of which so many are reached, as far as they are seen.
+    pub fn has(&self, device: usize, sees: Sees, bytes: usize, reach: &Reach) -> bool {
+        let others = need(reach, self.kept.bytes.min(bytes)..bytes);
+        self.kept.has(device, sees) && self.others.has(device, sees, others)
     }
 
     /// A device's bytes, to read.
@@ -261,7 +275,11 @@ impl Arenas {
         let within = region.start <= region.end
             && region.end <= self.bytes
             && (region.end <= kept || kept <= region.start);
-        let place = self.reach.place(region).filter(|_| within);
+        let (reach, blocks, first) = match region.end <= kept {
+            true => (&self.kept.reach, &self.kept.blocks, Need::default()),
+            false => (&self.reach, &self.others, self.below),
+        };
+        let place = reach.place(region).filter(|_| within);
         let Some((whose, below)) = place else {
             panic!(
                 "bytes {region:?} of device {device} are not in its arena of {} bytes, {kept} of them kept",
@@ -272,10 +290,6 @@ impl Arenas {
         if region.is_empty() {
             return std::ptr::without_provenance_mut(ALIGNMENT);
         }
-        let (blocks, first) = match region.end <= kept {
-            true => (&self.kept.blocks, Need::default()),
-            false => (&self.others, self.kept.need),
-        };
         let (blocks, at) = match whose {
             Whose::Own => (&blocks.own, below - first.own),
             Whose::Reached => (&blocks.reached, below - first.reached),
@@ -294,20 +308,37 @@ impl Arenas {
 }
 
 /// How many bytes lie between two offsets.
-fn need(reach: &Reach, offsets: Range<usize>) -> Need {
+pub fn need(reach: &Reach, offsets: Range<usize>) -> Need {
     let reached = reach.below(offsets.end) - reach.below(offsets.start);
     Need { own: offsets.len() - reached, reached }
 }
 
+impl Need {
+    /// As much as both need.
+    pub fn or_more(self, other: Need) -> Need {
+        Need { own: self.own.max(other.own), reached: self.reached.max(other.reached) }
+    }
+}
+
 impl Kept {
-    /// Whether these are so many bytes of each device, of which the same are reached.
-    pub fn is(&self, bytes: usize, reach: &Reach) -> bool {
-        self.bytes == bytes && self.reach == reach.clipped(bytes)
+    /// So many bytes of each device, of which those are reached; there is no memory yet.
+    pub fn new(bytes: usize, reach: Reach) -> Kept {
+        Kept { bytes, need: need(&reach, 0..bytes), reach, blocks: Blocks::default() }
     }
 
-    /// Whether there is that much memory of a device here: all of it if it is played here, else what is reached.
-    pub fn has(&self, device: usize, is_played: bool) -> bool {
-        self.blocks.has(device, is_played, self.need)
+    /// How many bytes of each device.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Which of them are reached.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// Whether there is that much memory of a device here, as far as it is seen.
+    pub fn has(&self, device: usize, sees: Sees) -> bool {
+        self.blocks.has(device, sees, self.need)
     }
 }
 
@@ -322,11 +353,12 @@ impl Blocks {
         Some(())
     }
 
-    fn has(&self, device: usize, is_played: bool, need: Need) -> bool {
+    fn has(&self, device: usize, sees: Sees, need: Need) -> bool {
         let has = |blocks: &[Option<Arc<Block>>], bytes: usize| {
             blocks.get(device).and_then(Option::as_ref).is_some_and(|block| block.bytes >= bytes)
         };
-        (need.reached == 0 || has(&self.reached, need.reached)) && (!is_played || has(&self.own, need.own))
+        (need.reached == 0 || has(&self.reached, need.reached))
+            && (sees == Sees::Reached || has(&self.own, need.own))
     }
 }
 
@@ -381,13 +413,13 @@ mod tests {
     use super::*;
 
     fn arenas(bytes: usize, devices: &[bool]) -> Option<Arenas> {
-        Arenas::around(Kept::default(), 0, bytes, Reach::default(), devices)
+        Arenas::around(Kept::default(), bytes, Reach::default(), Need::default(), devices)
     }
 
     #[test]
     fn memory_is_zero_aligned_and_each_devices_own() {
         let arenas = arenas(200, &[true, false, true]).unwrap();
-        let has = |device| arenas.has(device, true, 200, &Reach::default());
+        let has = |device| arenas.has(device, Sees::All, 200, &Reach::default());
         assert!(has(0) && !has(1) && has(2) && !has(3));
         assert_eq!(arenas.read(0, 0..200), [0; 200]);
         assert_eq!(arenas.read(2, 0..1).as_ptr().align_offset(ALIGNMENT), 0);
@@ -399,23 +431,24 @@ mod tests {
     #[test]
     fn what_is_kept_outlives_the_rest() {
         let devices = [true, false, true];
-        let small = Arenas::around(Kept::default(), 64, 128, Reach::default(), &devices).unwrap();
+        let around = |kept: Kept, bytes, devices: &[bool]| {
+            Arenas::around(kept, bytes, Reach::default(), Need::default(), devices).unwrap()
+        };
+        let small = around(Kept::new(64, Reach::default()), 128, &devices);
         small.write(2, 60..64).copy_from_slice(&[1, 2, 3, 4]);
         small.write(2, 64..66).copy_from_slice(&[5, 6]);
-        let large = Arenas::around(small.kept().clone(), 64, 1 << 20, Reach::default(), &[true; 3]).unwrap();
+        let large = around(small.kept().clone(), 1 << 20, &[true; 3]);
         drop(small);
         assert_eq!(large.read(2, 60..64), [1, 2, 3, 4]);
         assert_eq!(large.read(2, 64..66), [0, 0]);
         assert_eq!(large.read(1, 0..4), [0; 4]);
-        // Another size is another memory.
-        let other = Arenas::around(large.kept().clone(), 128, 1 << 20, Reach::default(), &devices).unwrap();
-        assert_eq!(other.read(2, 60..64), [0; 4]);
     }
 
     #[test]
     #[should_panic(expected = "64 of them kept")]
     fn regions_across_what_is_kept_are_refused() {
-        Arenas::around(Kept::default(), 64, 128, Reach::default(), &[true]).unwrap().read(0, 60..68);
+        let kept = Kept::new(64, Reach::default());
+        Arenas::around(kept, 128, Reach::default(), Need::default(), &[true]).unwrap().read(0, 60..68);
     }
 
     #[test]
@@ -443,11 +476,16 @@ mod tests {
         arenas(8, &[true]).unwrap().read(0, 4..9);
     }
 
+    fn reaching(extent: Range<usize>) -> Reach {
+        Reach::of([(extent, Whose::Reached)])
+    }
+
     /// The arenas of a rank that plays device 0 and shares memory with device 1, of which others reach the bytes from 64
     /// to 192; each shares so many, however many are asked for.
     fn of_rank(shared: usize) -> Arenas {
-        let reach = Reach::of([(64..192, true)]);
-        let arenas = Arenas::around(Kept::default(), 64, 256, reach, &[true, false]).unwrap();
+        let kept = Kept::new(64, Reach::default());
+        let none = Need::default();
+        let arenas = Arenas::around(kept, 256, reaching(64..192), none, &[true, false]).unwrap();
         let share = |asked| {
             assert_eq!(asked, 128, "what is kept is not reached, so that it is not asked for");
             Ok::<_, ()>((0..2).map(|_| SharedBytes::within_process(shared)).collect())
@@ -458,9 +496,9 @@ mod tests {
     #[test]
     fn others_see_what_is_reached() {
         let arenas = of_rank(128);
-        let reach = Reach::of([(64..192, true)]);
-        assert!(arenas.has(0, true, 256, &reach) && arenas.has(1, false, 256, &reach));
-        assert!(!arenas.has(1, true, 256, &reach), "the rest of it is with the rank that plays it");
+        let has = |device, sees| arenas.has(device, sees, 256, &reaching(64..192));
+        assert!(has(0, Sees::All) && has(1, Sees::Reached));
+        assert!(!has(1, Sees::All), "the rest of it is with the rank that plays it");
         for (device, region) in [(0, 0..64), (0, 64..192), (0, 192..256), (1, 64..192)] {
             assert_eq!(arenas.write(device, region.clone()), vec![0; region.len()]);
             arenas.write(device, region.clone()).fill(region.start as u8 + 1);
@@ -474,10 +512,11 @@ mod tests {
     #[test]
     fn another_plan_reaches_other_bytes_of_the_same_memory() {
         let arenas = of_rank(128);
+        assert_eq!(arenas.room(), Need { own: 64, reached: 128 });
         let fits = |bytes, extent| {
-            let reach = Reach::of([(extent, true)]);
-            let has = arenas.has(0, true, bytes, &reach) && arenas.has(1, false, bytes, &reach);
-            (has && arenas.kept().is(64, &reach)).then(|| arenas.reaching(bytes, reach))
+            let reach = reaching(extent);
+            let has = arenas.has(0, Sees::All, bytes, &reach) && arenas.has(1, Sees::Reached, bytes, &reach);
+            has.then(|| arenas.reaching(bytes, reach))
         };
         let other = fits(192, 128..192).expect("it needs no more than there is");
         other.write(0, 64..128).fill(1);
@@ -485,7 +524,29 @@ mod tests {
         assert_eq!(other.read(0, 127..128), [1]);
         assert!(fits(256, 64..256).is_none(), "more is reached");
         assert!(fits(256, 128..192).is_none(), "more is not reached");
-        assert!(fits(64, 0..64).is_none(), "what is kept is not reached");
+        // What is kept lies where it lay, whatever another plan reaches.
+        arenas.write(0, 0..64).fill(3);
+        let over_all = fits(192, 0..192).expect("as much above what is kept");
+        assert_eq!(over_all.read(0, 0..64), [3; 64]);
+        assert_eq!(over_all.read(0, 127..129), [2, 0], "what was reached first is so still");
+    }
+
+    #[test]
+    fn there_is_room_for_what_plans_before_needed() {
+        let kept = Kept::new(64, reaching(0..64));
+        let room = Need { own: 200, reached: 1 };
+        let arenas = Arenas::around(kept, 256, reaching(64..192), room, &[true, false]).unwrap();
+        assert_eq!(arenas.room(), Need { own: 200, reached: 128 });
+        let mut asked = Vec::new();
+        let arenas = arenas.sharing(|bytes| {
+            asked.push(bytes);
+            Ok::<_, ()>((0..2).map(|_| SharedBytes::within_process(bytes)).collect())
+        });
+        let arenas = arenas.unwrap();
+        assert_eq!(asked, [64, 128]);
+        assert!(arenas.has(0, Sees::All, 264, &Reach::default()));
+        arenas.write(1, 0..64).fill(1);
+        assert_eq!(arenas.read(0, 0..64), [0; 64]);
     }
 
     #[test]
@@ -502,8 +563,9 @@ mod tests {
 
     #[test]
     fn shared_memory_that_is_too_short_is_none() {
-        let (short, reach) = (of_rank(100), Reach::of([(64..192, true)]));
-        assert!(!short.has(0, true, 256, &reach) && !short.has(1, false, 256, &reach));
+        let short = of_rank(100);
+        let has = |device, sees| short.has(device, sees, 256, &reaching(64..192));
+        assert!(!has(0, Sees::All) && !has(1, Sees::Reached));
         assert_eq!(short.read(0, 154..164), [0; 10]);
     }
 

@@ -9,13 +9,15 @@
 //! What the ranks of a host read of each other lies in memory that they share. All else is a rank's own: of that the
 //! system has more, and gives it in larger pages, so that products walk over it faster.
 
+#![forbid(unsafe_code)]
+
 use super::ALIGNMENT;
 use std::ops::Range;
 
 /// The stretches of an arena that other processes reach, the same on every device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reach {
-    /// In order; between two of them is something else.
+    /// In order; between two of them lies something else.
     stretches: Vec<Stretch>,
 }
 
@@ -27,8 +29,8 @@ struct Stretch {
 }
 
 /// In which memory a byte lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Whose {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Whose {
     /// The device's own.
     Own,
     /// That which others reach.
@@ -37,33 +39,39 @@ pub(super) enum Whose {
 
 impl Reach {
     /// Of these extents those that are reached, and all that overlap with them.
-    pub fn of(extents: impl IntoIterator<Item = (Range<usize>, bool)>) -> Reach {
+    pub fn of(extents: impl IntoIterator<Item = (Range<usize>, Whose)>) -> Reach {
         let aligned = |end: usize| end.checked_next_multiple_of(ALIGNMENT).unwrap_or(end);
-        let mut extents: Vec<(Range<usize>, bool)> = extents
+        let mut extents: Vec<(Range<usize>, Whose)> = extents
             .into_iter()
             .filter(|(extent, _)| !extent.is_empty())
-            .map(|(extent, reached)| (extent.start..aligned(extent.end), reached))
+            .map(|(extent, whose)| (extent.start..aligned(extent.end), whose))
             .collect();
         extents.sort_by_key(|(extent, _)| extent.start);
         // What overlaps lies together.
-        let mut together: Vec<(Range<usize>, bool)> = Vec::new();
-        for (extent, reached) in extents {
+        let mut together: Vec<(Range<usize>, Whose)> = Vec::new();
+        for (extent, whose) in extents {
             match together.last_mut() {
                 Some((last, of_last)) if extent.start < last.end => {
                     last.end = last.end.max(extent.end);
-                    *of_last |= reached;
+                    *of_last = (*of_last).max(whose);
                 }
-                Some((last, true)) if reached && extent.start == last.end => last.end = extent.end,
-                _ => together.push((extent, reached)),
+                _ => together.push((extent, whose)),
             }
         }
-        let mut before = 0;
-        let stretches = together.into_iter().filter(|(_, reached)| *reached).map(|(bytes, _)| {
-            let stretch = Stretch { before, bytes };
-            before += stretch.bytes.len();
-            stretch
-        });
-        Reach { stretches: stretches.collect() }
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for (bytes, _) in together.into_iter().filter(|(_, whose)| *whose == Whose::Reached) {
+            let before = stretches.last().map_or(0, |last| last.before + last.bytes.len());
+            match stretches.last_mut() {
+                Some(last) if last.bytes.end == bytes.start => last.bytes.end = bytes.end,
+                _ => stretches.push(Stretch { bytes, before }),
+            }
+        }
+        Reach { stretches }
+    }
+
+    /// Whether some of these bytes are reached.
+    pub fn touches(&self, region: &Range<usize>) -> bool {
+        self.below(region.end) > self.below(region.start)
     }
 
     /// How many of the bytes below an offset are reached.
@@ -75,14 +83,9 @@ impl Reach {
         })
     }
 
-    /// The stretches below an offset.
-    pub(super) fn clipped(&self, offset: usize) -> Reach {
-        let below = self.stretches.iter().filter(|stretch| stretch.bytes.start < offset);
-        let clip = |stretch: &Stretch| Stretch {
-            bytes: stretch.bytes.start..stretch.bytes.end.min(offset),
-            before: stretch.before,
-        };
-        Reach { stretches: below.map(clip).collect() }
+    /// Whether all of these bytes lie in the same memory.
+    pub fn holds(&self, region: &Range<usize>) -> bool {
+        self.place(region).is_some()
     }
 
     /// In which memory a region lies, and how many bytes of that memory lie below it; none if it reaches from one into
@@ -109,15 +112,19 @@ mod tests {
 
     /// 64 to 192 and 256 to 320.
     fn reach() -> Reach {
-        Reach::of([(256..310, true), (0..64, false), (128..192, false), (64..130, true), (192..256, false)])
+        use Whose::{Own, Reached};
+        Reach::of([(256..310, Reached), (0..64, Own), (128..192, Own), (64..130, Reached), (192..256, Own)])
     }
 
     #[test]
     fn what_overlaps_with_what_is_reached_is_reached() {
         let stretches: Vec<Range<usize>> = reach().stretches.into_iter().map(|s| s.bytes).collect();
         assert_eq!(stretches, [64..192, 256..320]);
-        assert_eq!(Reach::of([(0..64, true), (64..128, true), (128..128, true)]).stretches.len(), 1);
-        assert_eq!(Reach::of([(0..64, false)]), Reach::default());
+        use Whose::{Own, Reached};
+        let one = Reach::of([(0..128, Reached)]);
+        assert_eq!(Reach::of([(0..64, Reached), (64..128, Reached), (128..128, Reached)]), one);
+        assert_eq!(Reach::of([(0..64, Reached), (64..128, Own), (64..128, Reached)]), one);
+        assert_eq!(Reach::of([(0..64, Own)]), Reach::default());
     }
 
     #[test]
@@ -141,9 +148,9 @@ mod tests {
 
     #[test]
     fn bytes_below_an_offset_are_counted() {
+        assert!(reach().touches(&(0..65)) && !reach().touches(&(0..64)) && !reach().touches(&(192..256)));
         for (offset, below) in [(0, 0), (64, 0), (65, 1), (192, 128), (256, 128), (300, 172), (999, 192)] {
             assert_eq!(reach().below(offset), below, "{offset}");
-            assert_eq!(reach().clipped(offset).below(usize::MAX), below, "{offset}");
         }
     }
 }

@@ -23,7 +23,7 @@ pub enum RunError {
         per_device: u64,
         /// How many devices need so much.
         devices: u64,
-        /// How much there is, as far as that is known.
+        /// How much there is; none if that is not known, or the system refuses what is there.
         available: Option<u64>,
     },
     /// The ranks of a host cannot share the memory that their devices need: why.

@@ -37,12 +37,13 @@ impl<'a> Buffers<'a> {
         let too_large = || InstantiateError::TooLarge(format!("an arena of {} bytes", program.arena));
         let arena = usize::try_from(program.arena)
             .ok()
+            .and_then(|n| n.checked_next_multiple_of(ALIGNMENT))
             .filter(|&n| isize::try_from(n).is_ok())
             .ok_or_else(too_large)?;
         Ok(Buffers { program, arena, unchanging: RefCell::default() })
     }
 
-    /// Bytes of one device's arena.
+    /// Bytes of one device's arena, so many that what lies above it is aligned.
     pub fn arena(&self) -> usize {
         self.arena
     }

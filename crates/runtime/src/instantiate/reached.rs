@@ -3,14 +3,14 @@
 //! Every rank finds the same ones, whichever device it plays: of a move all know who takes what of whom.
 
 use super::moves::Phase;
-use crate::arena::Reach;
+use crate::arena::{Reach, Whose};
 use shardweave_compiler::host::{BufferId, HostProgram};
 use shardweave_compiler::id::Id;
 use shardweave_compiler::instr::Move;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// The buffers, by those in whose bytes they lie.
+/// The homes of buffers that other ranks read.
 #[derive(Default)]
 pub(super) struct Reached {
     buffers: BTreeSet<BufferId>,
@@ -42,7 +42,10 @@ impl Reached {
             return Reach::default();
         }
         let homes = program.buffers.iter().filter(|(id, _)| program.home(*id) == *id);
-        Reach::of(homes.map(|(id, _)| (extent(program, id), self.buffers.contains(&id))))
+        Reach::of(homes.map(|(id, _)| {
+            let whose = if self.buffers.contains(&id) { Whose::Reached } else { Whose::Own };
+            (extent(program, id), whose)
+        }))
     }
 }
 
@@ -66,9 +69,7 @@ mod tests {
         let place = Place { rank: 0, hosts: hosts.into(), machines: vec![0, 0], cores: vec![2, 2] };
         let tasks =
             instantiate(&plan.host, Streams::Merged, lending, Some(&place)).expect("it can be instantiated");
-        let reaches = |id| {
-            tasks.reach.below(extent(&plan.host, id).end) > tasks.reach.below(extent(&plan.host, id).start)
-        };
+        let reaches = |id| tasks.reach.touches(&extent(&plan.host, id));
         let buffers = plan.host.buffers.iter().filter(|(id, _)| reaches(*id));
         buffers.map(|(_, buffer)| buffer.name.clone()).collect()
     }

@@ -92,7 +92,7 @@ pub(crate) fn execute(job: &Job) -> Result<(), RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::{Arenas, Kept, Reach};
+    use crate::arena::{Arenas, Kept, Need, Reach};
     use crate::execute::{AfterFailure, Record, Recorder};
     use crate::instantiate::tasks::{Instr, Lane, Task, Tasks, Turn, Work};
     use crate::threads::Threads;
@@ -121,8 +121,8 @@ mod tests {
             Lane { device: DeviceId::new(device), stream: None, tasks }
         });
         let lanes = lanes.collect();
-        let arenas =
-            Arenas::around(Kept::default(), 0, 0, Reach::default(), &used).expect("no bytes can be had");
+        let arenas = Arenas::around(Kept::default(), 0, Reach::default(), Need::default(), &used)
+            .expect("no bytes can be had");
         let tasks = Tasks {
             lanes,
             instrs,

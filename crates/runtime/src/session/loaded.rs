@@ -1,5 +1,6 @@
 //! A program that is loaded: its tasks, and where its inputs and outputs lie on every device.
 
+use crate::arena::{ALIGNMENT, Kept, Reach, Whose};
 use crate::array::{ArrayType, Gather, Holds};
 use crate::engine::Place;
 use crate::execute::RunError;
@@ -24,6 +25,8 @@ pub(crate) struct LoadedProgram {
     pub output_bytes: u64,
     /// The first bytes of the arena, which constants alone use: they can stay for other plans.
     pub kept: usize,
+    /// Where the constants lie in them.
+    constants: Vec<Range<usize>>,
 }
 
 /// Where an input goes.
@@ -93,13 +96,28 @@ impl LoadedProgram {
             output_bytes = output_bytes.saturating_add(drain.gather.bytes() as u64);
             outputs.push(drain);
         }
-        Ok(LoadedProgram {
-            tasks: Arc::new(tasks),
-            inputs,
-            outputs,
-            output_bytes,
-            kept: constant_bytes(host),
-        })
+        let constants = constants_apart(host);
+        let end = constants.iter().map(|extent| extent.end).max().unwrap_or(0);
+        let kept = end.next_multiple_of(ALIGNMENT);
+        Ok(LoadedProgram { tasks: Arc::new(tasks), inputs, outputs, output_bytes, kept, constants })
+    }
+
+    /// Whether constants may stay where they are: where others reach them in a run of this program, they can.
+    pub fn can_keep(&self, kept: &Kept) -> bool {
+        let has = |extent: &Range<usize>| {
+            kept.reach().holds(extent) && (kept.reach().touches(extent) || !self.tasks.reach.touches(extent))
+        };
+        kept.bytes() == self.kept && self.constants.iter().all(has)
+    }
+
+    /// What it keeps in place of that: others go on to reach what they have reached.
+    pub fn keeps_instead(&self, before: &Kept) -> Kept {
+        let reached = |extent: &Range<usize>| {
+            self.tasks.reach.touches(extent) || before.bytes() == self.kept && before.reach().touches(extent)
+        };
+        let whose = |extent: &Range<usize>| if reached(extent) { Whose::Reached } else { Whose::Own };
+        let extents = self.constants.iter().map(|extent| (extent.clone(), whose(extent)));
+        Kept::new(self.kept, Reach::of(extents))
     }
 
     /// How many of the devices hold anything.
@@ -177,14 +195,15 @@ impl Feed {
     }
 }
 
-/// Where the constants end, if all other buffers lie above them; else none is kept apart.
-fn constant_bytes(host: &HostProgram) -> usize {
+/// Where the constants lie, if all other buffers lie above them; else none is kept apart.
+fn constants_apart(host: &HostProgram) -> Vec<Range<usize>> {
     let (constants, others): (Vec<&Buffer>, Vec<&Buffer>) =
         host.buffers.values().partition(|buffer| buffer.role == Role::Constant);
     let end = constants.iter().map(|buffer| buffer.extent().end).max().unwrap_or(0);
     let apart = others.iter().all(|buffer| buffer.bytes == 0 || buffer.offset >= end);
     // A verified buffer lies in the arena, which fits in memory.
-    if apart { usize::try_from(end).unwrap_or(0) } else { 0 }
+    let extent = |buffer: &&Buffer| buffer.extent().start as usize..buffer.extent().end as usize;
+    constants.iter().filter(|_| apart).map(extent).collect()
 }
 
 /// The buffers that some instruction writes.

@@ -3,7 +3,7 @@
 use super::loaded::{Feed, LoadedProgram};
 use super::plans::LoadedPlan;
 use super::{BoundPlan, Results, Session, fits};
-use crate::arena::{Arenas, Kept};
+use crate::arena::{Arenas, Need, Sees, need};
 use crate::engine::EngineError;
 use crate::execute::{PackedConstants, RunError};
 use crate::instantiate::Tasks;
@@ -19,11 +19,9 @@ impl Session {
         let program = &loaded.program;
         let tasks = &program.tasks;
         let kept = self.arenas.kept();
-        let has_kept = |device| kept.has(device, self.executor.plays(device));
         let (bytes, reach) = (tasks.packed_arena, &tasks.reach);
-        let has = |device| self.arenas.has(device, self.executor.plays(device), bytes, reach);
-        let (loses, lacks) =
-            (!kept.is(program.kept, reach) || !self.seen(tasks).all(has_kept), !self.seen(tasks).all(has));
+        let loses = !program.can_keep(kept) || !self.seen(tasks).all(|(device, sees)| kept.has(device, sees));
+        let lacks = !self.seen(tasks).all(|(device, sees)| self.arenas.has(device, sees, bytes, reach));
         let keeps = !self.executor.any(loses)?;
         match !keeps || self.executor.any(lacks)? {
             true => self.make_arenas(program, keeps)?,
@@ -36,15 +34,17 @@ impl Session {
         Ok(())
     }
 
-    /// The devices that hold anything and whose arenas this process sees.
-    fn seen(&self, tasks: &Tasks) -> impl Iterator<Item = usize> {
+    /// The devices that hold anything and of whose arenas this process sees something.
+    fn seen(&self, tasks: &Tasks) -> impl Iterator<Item = (usize, Sees)> {
         let used = tasks.used.iter().enumerate().filter(|(_, used)| **used).map(|(device, _)| device);
-        used.filter(|&device| self.executor.sees(device))
+        let seen = used.filter(|&device| self.executor.sees(device));
+        seen.map(|device| (device, if self.executor.plays(device) { Sees::All } else { Sees::Reached }))
     }
 
     fn make_arenas(&mut self, program: &LoadedProgram, keeps: bool) -> Result<(), RunError> {
         // The old arenas are let go first, but for what is kept.
-        let kept = if keeps { self.arenas.kept().clone() } else { Kept::default() };
+        let (kept, room) = (self.arenas.kept(), self.arenas.room());
+        let kept = if keeps { kept.clone() } else { program.keeps_instead(kept) };
         self.job = None;
         self.arenas = Arc::new(Arenas::none());
         if let Some(engine) = self.executor.engine() {
@@ -59,12 +59,16 @@ impl Session {
             Ok(()) => tasks.packed_arena,
             Err(_) => tasks.arena,
         };
+        // With room for both, plans that take turns need no others.
+        let both = room.or_more(need(&tasks.reach, program.kept..bytes));
+        let all = program.kept.saturating_add(both.own).saturating_add(both.reached);
+        let room = if fits(all).is_ok() { both } else { Need::default() };
         let played = tasks.used.iter().enumerate();
         let played: Vec<bool> = played.map(|(device, used)| *used && self.executor.plays(device)).collect();
         // There is as much, but the system does not give it.
         let missing = || RunError::OutOfMemory { per_device: bytes as u64, devices, available: None };
         let own = fits(bytes).and_then(|()| {
-            Arenas::around(kept, program.kept, bytes, tasks.reach.clone(), &played).ok_or_else(missing)
+            Arenas::around(kept, bytes, tasks.reach.clone(), room, &played).ok_or_else(missing)
         });
         self.executor.agree(own.as_ref().map(|_| 0).map_err(RunError::clone))?;
         let own = own?;
@@ -73,11 +77,8 @@ impl Session {
                 let plays = played.get(engine.place().rank) == Some(&true);
                 let shared = own.sharing(|bytes| engine.share(if plays { bytes } else { 0 }));
                 let shared = shared.and_then(|arenas| {
-                    let has = |device| {
-                        let plays = self.executor.plays(device);
-                        arenas.has(device, plays, bytes, &tasks.reach) && arenas.kept().has(device, plays)
-                    };
-                    match self.seen(tasks).all(has) {
+                    match self.seen(tasks).all(|(device, sees)| arenas.has(device, sees, bytes, &tasks.reach))
+                    {
                         true => Ok(arenas),
                         false => Err(EngineError::Refused(
                             "the engine shares fewer bytes than it was asked for".into(),

@@ -2,6 +2,7 @@
 //! refuse and panic at every part of a run, memory that is lacking, engines that refuse; what cannot be called back ends
 //! all.
 
+mod constants;
 mod differing;
 mod ended;
 mod engines;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// More bytes than any system gives.
 const NEVER_THERE: usize = isize::MAX as usize;
 
-/// Who cannot have its memory says why, the others hear of it, and all can begin again: ticks, constants, the rest.
+/// Who cannot have its memory says why, the others hear of it, and all can begin again.
 #[test]
 fn memory_that_one_rank_cannot_have_is_told_by_that_rank() {
     let case = Case::mlp();
