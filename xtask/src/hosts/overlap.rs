@@ -96,7 +96,7 @@ pub fn measure(runs: &Runs<'_>, progress: &Progress) -> Result<(), Failed> {
     let at_once = |hidden| milliseconds(runs, "examples/mlp.weave", "sequence_parallel", Some(hidden));
     let before =
         (0..3).map(|_| Ok(sent()? / products(runs, HIDDEN)?)).collect::<Result<Vec<f64>, Failed>>()?;
-    // With fewer columns weights are less than activations, and the plan moves them instead.
+    // With fewer inside, weights are less than activations, and the plan moves them instead.
     let hidden = ((HIDDEN as f64 * median(before) / 64.0).round() as u64 * 64).max(LEAST_HIDDEN);
 
     let mut turns: [Vec<f64>; 3 + STEPS.len()] = Default::default();

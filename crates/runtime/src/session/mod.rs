@@ -160,7 +160,8 @@ impl Session {
 
     /// Binds inputs that stay: later runs are given the others only. Each device reads its pieces of them
     /// when a run first needs them, and then not again: not when other inputs come, nor when these have
-    /// other sizes, as long as the constant's own type and layout are the same.
+    /// other sizes, as long as the constant's own type and layout are the same. (Between ranks once more, when a plan first
+    /// has others of the host read them in place.)
     ///
     /// Constants bound before stay bound; one of the same name is replaced. To bind a new name lets go of
     /// the plans made so far, so bind before the first run.
