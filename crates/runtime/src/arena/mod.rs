@@ -8,8 +8,9 @@
 //! 1. **Bounds.** [`instantiate`](crate::instantiate) checks that every region of every task lies in the
 //!    arena; regions are checked again here.
 //! 2. **The verifier.** A session runs only [`Verified`](shardweave_compiler::host::Verified) programs:
-//!    no two buffers alive at a time share bytes (different bytes of an arena are different bytes of memory), and whatever two streams touch is ordered by an event
-//!    unless both only read.
+//!    no two buffers alive at a time share bytes, and whatever two streams touch is ordered by an event
+//!    unless both only read. Different bytes of an arena are different bytes of memory, whichever of it
+//!    they lie in ([`Reach`]).
 //! 3. **The rendezvous.** A device reads a peer's buffer only after the peer has published that it
 //!    arrived at the move, and the peer changes the buffer only after the reader has published that it is
 //!    done ([`Progress`](crate::meet::Progress): release and acquire). All that the peer wrote before
@@ -176,9 +177,6 @@ unsafe impl Sync for Block {}
 impl Arenas {
     /// Zeroed memory of their own for the devices that are played here, around what is kept. There is room for as much as
     /// is asked for, or more. `None` if there is not so much. What is reached is [shared](Arenas::sharing) after that.
-    ///
-    /// # Panics
-    /// If more bytes are kept than there are.
     pub fn around(
         mut kept: Kept,
         bytes: usize,

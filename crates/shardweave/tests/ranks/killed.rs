@@ -51,7 +51,7 @@ fn a_killed_rank_ends_all() {
     let threads = WORDS.replace("--on mpi", "--on threads --output y2=y.npy");
     bench.run(&threads).exits(0);
     let whole = std::fs::read(bench.path("y.npy")).expect("it was written");
-    let (mut killed, mut slowest, mut waiting) = (0, Duration::ZERO, 0);
+    let (mut killed, mut slowest, mut waiting, mut unnamed) = (0, Duration::ZERO, 0, 0);
     for round in 0..kills {
         let _ = std::fs::remove_file(bench.path("y.npy"));
         // Every other run goes on until the kill; the others may be about to write, or to end.
@@ -83,27 +83,34 @@ fn a_killed_rank_ends_all() {
                 assert!(there && hit, "{told}");
                 let waits_for_itself = ended.errors.contains("PMIX ERROR: UNREACHABLE");
                 assert!(ended_with.is_some() || waits_for_itself, "{told}");
-                is_told(&ended, rank, &told);
+                unnamed += usize::from(!names(&ended, rank, &told));
                 killed += 1;
                 slowest = slowest.max(took);
                 waiting += usize::from(ended.status.is_none());
             }
         }
     }
-    println!("{killed} of {kills} were killed while they ran; the slowest end came after {slowest:?}");
+    println!(
+        "{killed} of {kills} were killed while they ran; the slowest end came after {slowest:?}; {unnamed} unnamed"
+    );
+    assert!(unnamed <= 1 + kills as usize / 50, "{unnamed} of {killed} are told of without their rank");
     assert!(waiting <= 1 + kills as usize / 10, "{waiting} launchers waited for themselves");
     assert!(killed >= kills / 2, "at least those that would run for ever are killed, not {killed}");
 }
 
-/// Open MPI's launcher says which rank it was. MPICH's ends all others at once, before one of them could tell, and
-/// gives no more than the number of a process; of a rank that dies while it joins, only that something is wrong.
+/// Whether what is told of a kill names the rank, as far as it can. Open MPI's launcher says which rank it was, but 4.1 now
+/// and then ends after its first sentence, that one process returned a status. MPICH's ends all others at once, before one
+/// of them could tell, and gives no more than the number of a process; of a rank that dies while it joins, only that
+/// something is wrong.
 #[track_caller]
-fn is_told(ended: &Ended, rank: usize, told: &str) {
+fn names(ended: &Ended, rank: usize, told: &str) -> bool {
     let said = [&ended.output[..], &ended.errors].concat();
     let by_open_mpi = said.contains(&format!("process rank {rank} ")) && said.contains("signal 9 (Killed)");
     let by_mpich = said.contains("BAD TERMINATION") && said.contains("Killed (signal 9)")
         || said.contains("process manager error waiting for completion");
-    assert!(by_open_mpi || by_mpich, "what happened is not told: {told}");
+    let without_rank = said.contains("1 process returned\na non-zero exit code") && ended.status == Some(137);
+    assert!(by_open_mpi || by_mpich || without_rank, "what happened is not told: {told}");
+    by_open_mpi || by_mpich
 }
 
 #[test]
