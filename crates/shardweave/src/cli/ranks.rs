@@ -217,7 +217,7 @@ fn after_the_name(words: &[OsString]) -> Vec<String> {
     words.iter().skip(1).map(text).collect()
 }
 
-/// The first of a rank's words that rank 0 does not have there, each with the flag before it.
+/// The first of a rank's words that another does not have there, each with the flag before it.
 fn first_difference(words: &[&str], first: &[&str]) -> String {
     let at = (0..words.len().max(first.len())).find(|&at| words.get(at) != first.get(at)).unwrap_or(0);
     let word = |of: &[&str]| {
